@@ -1,0 +1,2 @@
+//! iclab
+fn main() {}

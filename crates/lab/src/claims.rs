@@ -1,0 +1,163 @@
+//! Claims: a statement, what was measured, the bound it must meet, and the verdict that follows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::figure::{Figure, Table};
+
+/// What a measured value must satisfy for its statement to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Bound {
+    /// measured ≤ bound
+    AtMost(f64),
+    /// measured ≥ bound
+    AtLeast(f64),
+    /// low ≤ measured ≤ high
+    Within(f64, f64),
+    /// The paper gives nothing to compare with; the value is reported only.
+    None,
+}
+
+impl Bound {
+    /// Whether `value` satisfies the bound; a NaN satisfies none.
+    pub fn admits(self, value: f64) -> bool {
+        match self {
+            Bound::AtMost(high) => value <= high,
+            Bound::AtLeast(low) => value >= low,
+            Bound::Within(low, high) => low <= value && value <= high,
+            Bound::None => true,
+        }
+    }
+
+    /// `reference` within a relative tolerance, for numbers quoted with few digits.
+    pub fn near(reference: f64, relative: f64) -> Bound {
+        let slack = reference.abs() * relative;
+        Bound::Within(reference - slack, reference + slack)
+    }
+
+    /// `reference` within a factor, for numbers that vary over orders of magnitude.
+    pub fn factor(reference: f64, factor: f64) -> Bound {
+        Bound::Within(reference / factor, reference * factor)
+    }
+}
+
+/// What follows from a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The bound is met.
+    Holds,
+    /// The bound is not met.
+    Fails,
+    /// The paper does not fix what would decide it.
+    Undefined,
+}
+
+/// Whose statement a claim checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A statement of the paper.
+    Paper,
+    /// A statement that the paper prints wrongly: the claim says how it fails or what is right.
+    Erratum,
+    /// A reference number of this project, kept to notice change.
+    Reference,
+}
+
+/// One row of the ledger.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Claim {
+    /// Row of the acceptance table and a short name: `F26.newton-gd`.
+    pub id: String,
+    /// Whose statement.
+    pub kind: Kind,
+    /// The statement in our words.
+    pub statement: String,
+    /// The number or words of the paper (or of the reference table), when there are any.
+    pub quoted: String,
+    /// The measured value.
+    pub measured: f64,
+    /// 95 % interval of the measured value, when it has one.
+    pub interval: Option<(f64, f64)>,
+    /// What the value must satisfy.
+    pub bound: Bound,
+    /// Whether it does.
+    pub verdict: Verdict,
+    /// Figure that shows it, by id.
+    pub figure: Option<String>,
+}
+
+impl Claim {
+    /// A claim whose verdict is decided here, by its bound, and nowhere else.
+    pub fn new(id: &str, kind: Kind, statement: impl Into<String>, measured: f64, bound: Bound) -> Claim {
+        let verdict = match bound {
+            Bound::None => Verdict::Undefined,
+            bound if bound.admits(measured) => Verdict::Holds,
+            _ => Verdict::Fails,
+        };
+        Claim {
+            id: id.to_string(),
+            kind,
+            statement: statement.into(),
+            quoted: String::new(),
+            measured,
+            interval: None,
+            bound,
+            verdict,
+            figure: None,
+        }
+    }
+
+    /// The same claim with its 95 % interval.
+    pub fn interval(mut self, low: f64, high: f64) -> Self {
+        self.interval = Some((low, high));
+        self
+    }
+
+    /// The same claim with what the paper (or the reference table) says.
+    pub fn quoted(mut self, words: impl Into<String>) -> Self {
+        self.quoted = words.into();
+        self
+    }
+
+    /// The same claim, shown by a figure.
+    pub fn figure(mut self, id: &str) -> Self {
+        self.figure = Some(id.to_string());
+        self
+    }
+}
+
+/// Everything one analysis found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Findings {
+    /// Registry name of the analysis: `F26`.
+    pub analysis: String,
+    /// Its headline.
+    pub title: String,
+    /// What it does and why, a paragraph.
+    pub summary: String,
+    /// Its claims, in reading order.
+    pub claims: Vec<Claim>,
+    /// Its figures, in reading order.
+    pub figures: Vec<Figure>,
+    /// Its tables, in reading order.
+    pub tables: Vec<Table>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_follows_the_measured_value() {
+        let claim = |value| Claim::new("X", Kind::Paper, "x", value, Bound::AtMost(1.0)).verdict;
+        assert_eq!(claim(0.5), Verdict::Holds);
+        assert_eq!(claim(1.5), Verdict::Fails);
+        assert_eq!(claim(f64::NAN), Verdict::Fails);
+        assert_eq!(Claim::new("X", Kind::Paper, "x", 1.0, Bound::None).verdict, Verdict::Undefined);
+        assert!(Bound::near(0.2, 0.1).admits(0.21) && !Bound::near(0.2, 0.1).admits(0.23));
+        assert!(Bound::factor(1e-4, 3.0).admits(2e-4) && !Bound::factor(1e-4, 3.0).admits(4e-4));
+    }
+}

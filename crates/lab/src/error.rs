@@ -1,0 +1,82 @@
+//! What can go wrong in the lab, as a type. A message names what was given and what would be accepted.
+
+/// Errors of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name that is not in a registry.
+    #[error("unknown {kind} '{name}'; {hint}")]
+    UnknownName {
+        /// `solver`, `function`, `inputs`, `analysis`.
+        kind: &'static str,
+        /// What was asked for.
+        name: String,
+        /// Close names, or all of them.
+        hint: String,
+    },
+    /// A setting that the named row does not have.
+    #[error("'{row}' has no setting '{setting}'; {hint}")]
+    UnknownSetting {
+        /// Registry row.
+        row: String,
+        /// What was asked for.
+        setting: String,
+        /// The settings it has.
+        hint: String,
+    },
+    /// A setting with a value that makes no sense.
+    #[error("setting '{setting}' of '{row}' is '{value}'; accepted: {accepted}")]
+    BadSetting {
+        /// Registry row.
+        row: String,
+        /// Setting name.
+        setting: String,
+        /// The value given.
+        value: String,
+        /// What would be accepted.
+        accepted: String,
+    },
+    /// Text that cannot be read as steps, or steps the learner cannot take.
+    #[error("steps '{text}': {why}; accepted: a number, a list '1,50,100', ranges '0..=24' or '50..=1300/50', powers 'pow2:0..=12'")]
+    BadSteps {
+        /// The text given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Data of a shape or content that the operation cannot use.
+    #[error("{0}")]
+    BadData(String),
+    /// A learner cannot do what was asked (a file of predictions cannot answer new queries).
+    #[error("{learner} cannot {action}: {why}")]
+    Unsupported {
+        /// Which learner.
+        learner: String,
+        /// What was asked.
+        action: &'static str,
+        /// Why not.
+        why: &'static str,
+    },
+}
+
+/// Result with this crate's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// "did you mean …" for a name, from the names there are; all of them when none is close.
+pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let lower = name.to_lowercase();
+    let mut close: Vec<(f64, &str)> = known
+        .clone()
+        .map(|k| {
+            let score = strsim::jaro_winkler(&lower, &k.to_lowercase());
+            (if k.to_lowercase().starts_with(&lower) { 1.0 } else { score }, k)
+        })
+        .filter(|(score, _)| *score > 0.75)
+        .collect();
+    close.sort_by(|a, b| b.0.total_cmp(&a.0));
+    if close.is_empty() {
+        let all: Vec<&str> = known.collect();
+        return if all.is_empty() { "it has none".into() } else { format!("known: {}", all.join(", ")) };
+    }
+    let close: Vec<&str> = close.into_iter().take(3).map(|(_, k)| k).collect();
+    format!("did you mean {}?", close.join(" or "))
+}

@@ -1,0 +1,189 @@
+//! Figures as plain data: *what* a picture shows, never how it is drawn.
+//!
+//! Analyses fill these in; the `report` crate turns them into SVG, PNG and CSV. Every number a reader could
+//! want to take out of a picture is here, so that the CSV beside a figure is complete.
+
+use serde::{Deserialize, Serialize};
+
+/// One figure: one or more panels under a common caption.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figure {
+    /// File-name stem, lower case with dashes, unique within a report: `f26-newton-gd`.
+    pub id: String,
+    /// A short headline.
+    pub title: String,
+    /// What the reader sees and how it was made: full sentences.
+    pub caption: String,
+    /// Panels, left to right.
+    pub panels: Vec<Panel>,
+}
+
+/// One coordinate system within a figure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Panel {
+    /// Similarity (or distance) of every step of one learner to every step of another.
+    Heatmap(HeatmapPanel),
+    /// Curves over a numeric axis.
+    Lines(LinesPanel),
+}
+
+/// How an axis maps numbers to space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scale {
+    /// Proportional.
+    Linear,
+    /// Powers of ten.
+    Log10,
+    /// Powers of two.
+    Log2,
+}
+
+/// A labelled axis.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Axis {
+    /// Name with unit, as printed: `in-context examples t`.
+    pub label: String,
+    /// The mapping.
+    pub scale: Scale,
+    /// Fixed ends; from the data when absent. On a log axis smaller values are clipped at the lower end.
+    pub range: Option<(f64, f64)>,
+}
+
+impl Axis {
+    /// An axis that takes its range from the data.
+    pub fn new(label: impl Into<String>, scale: Scale) -> Self {
+        Axis { label: label.into(), scale, range: None }
+    }
+
+    /// The same axis with fixed ends.
+    pub fn range(mut self, low: f64, high: f64) -> Self {
+        self.range = Some((low, high));
+        self
+    }
+}
+
+/// A heat-map: columns are steps of learner A, rows are steps of learner B (drawn upwards).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeatmapPanel {
+    /// Panel title, may be empty.
+    pub title: String,
+    /// Label of the horizontal axis: `Newton iterations`.
+    pub x_label: String,
+    /// Label of the vertical axis.
+    pub y_label: String,
+    /// Steps of A, one per column.
+    pub x_steps: Vec<u64>,
+    /// Steps of B, one per row.
+    pub y_steps: Vec<u64>,
+    /// `values[row][column]`; NaN where undefined (a learner diverged on most prompts).
+    pub values: Vec<Vec<f64>>,
+    /// Label of the colour scale: `SimE`.
+    pub value_label: String,
+    /// Per column the best-matching row, if it is defined.
+    pub best: Vec<Option<usize>>,
+    /// Per column the bootstrap interval of the best-matching row (inclusive), if computed.
+    pub best_interval: Vec<Option<(usize, usize)>>,
+    /// Similarity of the two learners when both have converged: what any two solvers share.
+    pub floor: Option<f64>,
+}
+
+/// Curves in one coordinate system.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LinesPanel {
+    /// Panel title, may be empty.
+    pub title: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// The curves, in legend order.
+    pub series: Vec<Series>,
+    /// Horizontal or vertical reference lines.
+    pub references: Vec<Reference>,
+}
+
+/// How a curve is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stroke {
+    /// A solid line.
+    Solid,
+    /// A dashed line: fits, bounds, the paper's printed variant.
+    Dashed,
+    /// Markers only: measured points without an order between them.
+    Markers,
+    /// A solid line with markers at the data.
+    LineMarkers,
+}
+
+/// One curve.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Series {
+    /// Legend entry.
+    pub label: String,
+    /// Data; a non-finite y breaks the line.
+    pub points: Vec<(f64, f64)>,
+    /// Interval per point (low, high), same length as `points`, or empty.
+    pub band: Vec<(f64, f64)>,
+    /// How to draw it.
+    pub stroke: Stroke,
+    /// Position in an ordered family (Newton step 5 of 0…24) in [0,1] for a graded colour; a categorical colour when absent.
+    pub grade: Option<f64>,
+}
+
+impl Series {
+    /// A solid curve without an interval.
+    pub fn new(label: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Series { label: label.into(), points, band: Vec::new(), stroke: Stroke::Solid, grade: None }
+    }
+
+    /// The same curve with another stroke.
+    pub fn stroke(mut self, stroke: Stroke) -> Self {
+        self.stroke = stroke;
+        self
+    }
+
+    /// The same curve with an interval per point.
+    pub fn band(mut self, band: Vec<(f64, f64)>) -> Self {
+        self.band = band;
+        self
+    }
+
+    /// The same curve as a member of an ordered family.
+    pub fn grade(mut self, grade: f64) -> Self {
+        self.grade = Some(grade);
+        self
+    }
+}
+
+/// A straight reference line with a label.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reference {
+    /// Printed beside the line.
+    pub label: String,
+    /// Where.
+    pub at: At,
+}
+
+/// Orientation and position of a reference line.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum At {
+    /// A vertical line.
+    X(f64),
+    /// A horizontal line.
+    Y(f64),
+}
+
+/// A small table of text, for what is better read than seen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Table {
+    /// File-name stem, unique within a report.
+    pub id: String,
+    /// A short headline.
+    pub title: String,
+    /// Full sentences.
+    pub caption: String,
+    /// Column heads.
+    pub columns: Vec<String>,
+    /// Rows, each as long as `columns`.
+    pub rows: Vec<Vec<String>>,
+}

@@ -1,0 +1,81 @@
+//! Function classes. To add one: a file with a `ROW`, and a line in [`FUNCTIONS`].
+
+mod decision_tree;
+mod linear;
+mod quadratic;
+mod two_layer;
+
+use crate::error::Result;
+use crate::registry::{Row, Setting, Settings, Spec};
+use crate::seed::Draws;
+
+/// A distribution over functions.
+pub trait FunctionClass: Send + Sync {
+    /// Draws the function of one prompt.
+    fn draw(&self, dim: usize, draws: &mut Draws) -> Box<dyn Function>;
+
+    /// Standard deviation of the noise that is added to its values in a prompt.
+    fn noise(&self) -> f64 {
+        0.0
+    }
+
+    /// Whether the class exists in this dimension.
+    fn check(&self, _dim: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// One function R^d → R.
+pub trait Function {
+    /// f(x)
+    fn value(&self, x: &[f64]) -> f64;
+}
+
+impl<F: Fn(&[f64]) -> f64> Function for F {
+    fn value(&self, x: &[f64]) -> f64 {
+        self(x)
+    }
+}
+
+/// One row of the registry of function classes.
+pub struct FunctionRow {
+    /// Name in configs and on the command line.
+    pub name: &'static str,
+    /// What it is, one line.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub cite: &'static str,
+    /// Its settings.
+    pub settings: &'static [Setting],
+    /// Whether its values are linear in x and free of noise, so that least squares with t ≥ d recovers it.
+    pub linear: bool,
+    /// Builds it.
+    pub build: fn(&Settings) -> Result<Box<dyn FunctionClass>>,
+}
+
+impl Row for FunctionRow {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn settings(&self) -> &'static [Setting] {
+        self.settings
+    }
+}
+
+/// Every function class.
+pub const FUNCTIONS: &[FunctionRow] = &[
+    linear::LINEAR,
+    linear::NOISY,
+    linear::SPARSE,
+    linear::CLASSIFICATION,
+    quadratic::ROW,
+    two_layer::RELU,
+    two_layer::TANH,
+    decision_tree::ROW,
+];
+
+/// Builds a function class from its name and settings.
+pub fn build(spec: &Spec) -> Result<Box<dyn FunctionClass>> {
+    let (row, settings) = spec.find("function", FUNCTIONS)?;
+    (row.build)(&settings)
+}

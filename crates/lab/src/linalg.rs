@@ -1,0 +1,339 @@
+//! Dense linear algebra on small row-major slices: hot loops by hand, decompositions by `nalgebra`.
+//!
+//! Matrices are `&[f64]` of length rows × columns. The loops are compiled once per instruction set (`pulp` picks
+//! AVX-512, AVX2 or plain code at run time) and once for the sizes that matter, so that a matrix of d ≤ 32 stays
+//! in registers and first-level cache through all its iterations.
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::seed::Draws;
+
+/// ⟨a, b⟩
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// ‖a‖₂, safe against overflow of the squares.
+pub fn norm(a: &[f64]) -> f64 {
+    let largest = a.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return largest;
+    }
+    largest * a.iter().map(|v| (v / largest).powi(2)).sum::<f64>().sqrt()
+}
+
+/// y += a·x
+pub fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y += a * x);
+}
+
+/// out = A x for a matrix with rows as long as `x`.
+pub fn matvec(a: &[f64], x: &[f64], out: &mut [f64]) {
+    a.chunks_exact(x.len()).zip(out).for_each(|(row, out)| *out = dot(row, x));
+}
+
+/// S += x xᵀ
+pub fn add_outer(x: &[f64], s: &mut [f64]) {
+    s.chunks_exact_mut(x.len()).zip(x).for_each(|(row, &xi)| axpy(xi, x, row));
+}
+
+/// ‖A‖_F
+pub fn frobenius(a: &[f64]) -> f64 {
+    norm(a)
+}
+
+/// ‖S²‖_F for a symmetric S, without forming S².
+pub fn frobenius_of_square(s: &[f64], d: usize) -> f64 {
+    let mut total = 0.0;
+    for i in 0..d {
+        for j in 0..d {
+            total += dot(&s[i * d..(i + 1) * d], &s[j * d..(j + 1) * d]).powi(2);
+        }
+    }
+    total.sqrt()
+}
+
+/// One Newton–Schulz iteration M ← 2M − M S M, with `scratch` of the same size.
+pub fn newton_schulz(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || match d {
+            5 => newton_schulz_of_size::<5>(s, m, scratch),
+            10 => newton_schulz_of_size::<10>(s, m, scratch),
+            20 => newton_schulz_of_size::<20>(s, m, scratch),
+            _ => newton_schulz_of_any_size(s, m, scratch, d),
+        },
+    );
+}
+
+#[inline(always)]
+fn newton_schulz_of_size<const D: usize>(s: &[f64], m: &mut [f64], scratch: &mut [f64]) {
+    let (s, m, scratch) = (s.as_chunks::<D>().0, m.as_chunks_mut::<D>().0, scratch.as_chunks_mut::<D>().0);
+    product(s, m, |i, row| scratch[i] = row);
+    // M is read until the last row of the product is done, so 2M − M(SM) is collected beside it.
+    let mut next = [[0.0; D]; D];
+    product(m, scratch, |i, row| {
+        for j in 0..D {
+            next[i][j] = 2.0 * m[i][j] - row[j];
+        }
+    });
+    m[..D].copy_from_slice(&next);
+}
+
+/// Rows of A·B, four at a time: enough independent sums to keep the multiply-add units busy.
+#[inline(always)]
+fn product<const D: usize>(a: &[[f64; D]], b: &[[f64; D]], mut emit: impl FnMut(usize, [f64; D])) {
+    const ROWS: usize = 4;
+    let mut i = 0;
+    while i < D {
+        let rows = ROWS.min(D - i);
+        let mut sums = [[0.0; D]; ROWS];
+        if rows == ROWS {
+            for k in 0..D {
+                for r in 0..ROWS {
+                    for j in 0..D {
+                        sums[r][j] = a[i + r][k].mul_add(b[k][j], sums[r][j]);
+                    }
+                }
+            }
+        } else {
+            for k in 0..D {
+                for r in 0..rows {
+                    for j in 0..D {
+                        sums[r][j] = a[i + r][k].mul_add(b[k][j], sums[r][j]);
+                    }
+                }
+            }
+        }
+        for (r, sum) in sums.into_iter().enumerate().take(rows) {
+            emit(i + r, sum);
+        }
+        i += ROWS;
+    }
+}
+
+#[inline(always)]
+fn newton_schulz_of_any_size(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
+    for i in 0..d {
+        let row = &mut scratch[i * d..(i + 1) * d];
+        row.fill(0.0);
+        for k in 0..d {
+            axpy(s[i * d + k], &m[k * d..(k + 1) * d], row);
+        }
+    }
+    let mut sum = vec![0.0; d];
+    let old = m.to_vec();
+    for i in 0..d {
+        sum.fill(0.0);
+        for k in 0..d {
+            axpy(old[i * d + k], &scratch[k * d..(k + 1) * d], &mut sum);
+        }
+        for j in 0..d {
+            m[i * d + j] = 2.0 * old[i * d + j] - sum[j];
+        }
+    }
+}
+
+/// Eigen-decomposition of a symmetric matrix: S = Σ values[i] vᵢvᵢᵀ.
+pub struct Spectrum {
+    /// Eigenvalues, descending.
+    pub values: Vec<f64>,
+    /// Eigenvectors: row i is vᵢ.
+    pub vectors: Vec<f64>,
+}
+
+impl Spectrum {
+    /// Decomposes a symmetric d×d matrix.
+    pub fn of(s: &[f64], d: usize) -> Spectrum {
+        let eigen = DMatrix::from_row_slice(d, d, s).symmetric_eigen();
+        let mut order: Vec<usize> = (0..d).collect();
+        order.sort_by(|&a, &b| eigen.eigenvalues[b].total_cmp(&eigen.eigenvalues[a]));
+        let values = order.iter().map(|&i| eigen.eigenvalues[i]).collect();
+        let mut vectors = Vec::with_capacity(d * d);
+        order.iter().for_each(|&i| vectors.extend(eigen.eigenvectors.column(i).iter()));
+        Spectrum { values, vectors }
+    }
+
+    /// Largest eigenvalue.
+    pub fn largest(&self) -> f64 {
+        self.values.first().copied().unwrap_or(0.0)
+    }
+
+    /// Smallest eigenvalue that is not round-off of the largest.
+    pub fn smallest_positive(&self) -> f64 {
+        let threshold = self.largest() * 1e-12;
+        self.values.iter().rev().copied().find(|&v| v > threshold).unwrap_or(0.0)
+    }
+}
+
+/// Minimum-norm least squares: X⁺y for X [t,d]. Full rank goes through QR; the rest through the SVD.
+pub fn least_squares(xs: &[f64], ys: &[f64], d: usize) -> Vec<f64> {
+    let t = ys.len();
+    if t == 0 {
+        return vec![0.0; d];
+    }
+    let x = DMatrix::from_row_slice(t, d, xs);
+    let y = DVector::from_column_slice(ys);
+    full_rank_least_squares(&x, &y).unwrap_or_else(|| {
+        let svd = x.svd(true, true);
+        let threshold = svd.singular_values.max() * 1e-12;
+        svd.solve(&y, threshold).map(|w| w.as_slice().to_vec()).unwrap_or_else(|_| vec![f64::NAN; d])
+    })
+}
+
+/// The same for X of full rank; `None` if it is not.
+fn full_rank_least_squares(x: &DMatrix<f64>, y: &DVector<f64>) -> Option<Vec<f64>> {
+    let wide = x.nrows() < x.ncols();
+    let qr = if wide { x.transpose().qr() } else { x.clone().qr() };
+    let r = qr.r();
+    let diagonal = r.diagonal();
+    if diagonal.amin() <= 1e-10 * diagonal.amax() {
+        return None;
+    }
+    let w = if wide {
+        // Xᵀ = QR, so Rᵀ z = y and w = Qz is the shortest solution.
+        qr.q() * r.tr_solve_upper_triangular(y)?
+    } else {
+        r.solve_upper_triangular(&(qr.q().transpose() * y))?
+    };
+    Some(w.as_slice().to_vec())
+}
+
+/// S⁻¹c for a symmetric positive definite S; `None` if it is not.
+pub fn solve_positive_definite(s: &[f64], c: &[f64]) -> Option<Vec<f64>> {
+    let d = c.len();
+    let factor = DMatrix::from_row_slice(d, d, s).cholesky()?;
+    Some(factor.solve(&DVector::from_column_slice(c)).as_slice().to_vec())
+}
+
+/// (XᵀX)⁻¹Xᵀ [d,q] for X [q,d] of full column rank: maps answers to the weights they imply.
+pub fn left_inverse(xs: &[f64], d: usize) -> Option<Vec<f64>> {
+    let x = DMatrix::from_row_slice(xs.len() / d, d, xs);
+    let qr = x.qr();
+    let diagonal = qr.r().diagonal();
+    if diagonal.amin() <= 1e-10 * diagonal.amax() {
+        return None;
+    }
+    let inverse = qr.r().solve_upper_triangular(&qr.q().transpose())?;
+    Some(inverse.transpose().as_slice().to_vec())
+}
+
+/// ‖w − proj(w)‖ / ‖w‖ for the projection on span{x₁…x_t}.
+pub fn residual_outside_span(xs: &[f64], w: &[f64]) -> f64 {
+    let (d, total) = (w.len(), norm(w));
+    let t = xs.len() / d;
+    if total == 0.0 || t >= d {
+        return 0.0;
+    }
+    let q = DMatrix::from_row_slice(t, d, xs).transpose().qr().q();
+    let w = DVector::from_column_slice(w);
+    let outside = &w - &q * (q.transpose() * &w);
+    outside.norm() / total
+}
+
+/// An orthogonal d×d matrix, uniform (Haar): QR of a normal matrix with the signs of R's diagonal made positive.
+pub fn random_orthogonal(d: usize, draws: &mut Draws) -> Vec<f64> {
+    let qr = DMatrix::from_row_slice(d, d, &draws.normals(d * d)).qr();
+    let (mut q, r) = (qr.q(), qr.r());
+    for j in 0..d {
+        if r[(j, j)] < 0.0 {
+            q.column_mut(j).neg_mut();
+        }
+    }
+    q.transpose().as_slice().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::Seed;
+
+    fn gram(d: usize, n: usize, seed: u64) -> (Vec<f64>, Vec<f64>) {
+        let xs = Seed(seed).at("linalg", 0).normals(n * d);
+        let mut s = vec![0.0; d * d];
+        xs.chunks(d).for_each(|x| add_outer(x, &mut s));
+        (xs, s)
+    }
+
+    #[test]
+    fn every_size_of_the_newton_kernel_computes_the_same() {
+        for d in [1, 3, 5, 10, 20, 23] {
+            let (_, s) = gram(d, 2 * d, 1);
+            let m: Vec<f64> = s.iter().map(|v| v * 1e-3).collect();
+            let (mut fast, mut scratch) = (m.clone(), vec![0.0; d * d]);
+            newton_schulz(&s, &mut fast, &mut scratch, d);
+            let (s, m) = (DMatrix::from_row_slice(d, d, &s), DMatrix::from_row_slice(d, d, &m));
+            let right = &m * 2.0 - &m * &s * &m;
+            for i in 0..d {
+                for j in 0..d {
+                    assert!((fast[i * d + j] - right[(i, j)]).abs() <= 1e-12 * right.norm(), "d={d}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn least_squares_is_minimum_norm_at_any_rank() {
+        let d = 6;
+        for t in [1, 3, 6, 9] {
+            let (mut xs, _) = gram(d, t, 2);
+            if t == 3 {
+                let (first, rest) = xs.split_at_mut(d); // a repeated row: rank 2
+                rest[..d].copy_from_slice(first);
+            }
+            let truth = Seed(2).at("w", 0).normals(d);
+            let ys: Vec<f64> = xs.chunks(d).map(|x| dot(x, &truth)).collect();
+            let w = least_squares(&xs, &ys, d);
+            for (x, y) in xs.chunks(d).zip(&ys) {
+                assert!((dot(x, &w) - y).abs() < 1e-10);
+            }
+            if t != 3 {
+                assert!(residual_outside_span(&xs, &w) < 1e-10);
+            }
+            assert!(norm(&w) <= norm(&truth) + 1e-10);
+        }
+    }
+
+    #[test]
+    fn spectrum_rebuilds_its_matrix() {
+        let d = 7;
+        let (_, s) = gram(d, 10, 3);
+        let spectrum = Spectrum::of(&s, d);
+        let mut rebuilt = vec![0.0; d * d];
+        for (value, v) in spectrum.values.iter().zip(spectrum.vectors.chunks(d)) {
+            for i in 0..d {
+                axpy(value * v[i], v, &mut rebuilt[i * d..(i + 1) * d]);
+            }
+        }
+        assert!(s.iter().zip(&rebuilt).all(|(a, b)| (a - b).abs() < 1e-11 * norm(&s)));
+        assert!(spectrum.values.windows(2).all(|w| w[0] >= w[1]));
+    }
+
+    #[test]
+    fn orthogonal_matrices_are_orthogonal_and_haar() {
+        let d = 5;
+        let (mut corner, n) = (0.0, 4000);
+        for i in 0..n {
+            let q = random_orthogonal(d, &mut Seed(4).at("haar", i));
+            for a in 0..d {
+                for b in 0..d {
+                    let inner = dot(&q[a * d..(a + 1) * d], &q[b * d..(b + 1) * d]);
+                    assert!((inner - f64::from(u8::from(a == b))).abs() < 1e-12);
+                }
+            }
+            corner += q[0]; // has mean 0 only when the signs are fixed
+        }
+        assert!((corner / n as f64).abs() < 5.0 / (n as f64 * d as f64).sqrt());
+    }
+
+    #[test]
+    fn left_inverse_recovers_weights() {
+        let (d, q) = (4, 30);
+        let (xs, _) = gram(d, q, 5);
+        let w = [1.0, -2.0, 0.5, 3.0];
+        let answers: Vec<f64> = xs.chunks(d).map(|x| dot(x, &w)).collect();
+        let mut back = vec![0.0; d];
+        matvec(&left_inverse(&xs, d).unwrap(), &answers, &mut back);
+        assert!(back.iter().zip(w).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
+}

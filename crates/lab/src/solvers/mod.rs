@@ -1,0 +1,112 @@
+//! Classical algorithms as learners. To add one: a file with a `ROW`, and a line in [`SOLVERS`].
+//!
+//! A file holds the update as on paper and nothing else; [`classical`] owns the loops over prompts, prefixes
+//! and steps.
+
+mod averaging;
+mod cg;
+mod chebyshev;
+pub mod classical;
+mod gd;
+mod iterative;
+mod knn;
+mod lbfgs;
+mod line_search;
+mod mlp;
+mod momentum;
+mod newton;
+mod ogd;
+mod ols;
+mod problem;
+mod quasi_newton;
+mod rls;
+
+pub use iterative::{Filter, Solver};
+pub use newton::moment_coefficients;
+pub use problem::Problem;
+
+use crate::error::Result;
+use crate::learner::Learner;
+use crate::registry::{Row, Setting, Settings, Spec};
+
+/// One row of the registry of algorithms.
+pub struct SolverRow {
+    /// Name in configs and on the command line.
+    pub name: &'static str,
+    /// What it is, one line.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub cite: &'static str,
+    /// Its settings.
+    pub settings: &'static [Setting],
+    /// What it promises; the law tests hold it to that.
+    pub laws: Laws,
+    /// Builds it.
+    pub build: fn(&Settings) -> Result<Box<dyn Learner>>,
+}
+
+/// What an algorithm promises beyond the laws that bind all (only the past is used; recording fewer steps
+/// changes no value).
+#[derive(Clone, Copy, Debug)]
+pub struct Laws {
+    /// Rotating all inputs changes no prediction.
+    pub rotation_equivariant: bool,
+    /// Predictions are wᵀx with weights that do not depend on x.
+    pub linear: bool,
+    /// Steps after which it equals least squares on well-conditioned data of full rank; `None` if it never does.
+    pub exact_after: Option<u64>,
+    /// It has a closed form (`form=closed`) that equals its iterated form.
+    pub closed_form: bool,
+}
+
+impl Row for SolverRow {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn settings(&self) -> &'static [Setting] {
+        self.settings
+    }
+}
+
+/// Every algorithm.
+pub const SOLVERS: &[SolverRow] = &[
+    ols::OLS,
+    ols::RIDGE,
+    gd::ROW,
+    momentum::HEAVY_BALL,
+    momentum::NESTEROV,
+    chebyshev::ROW,
+    ogd::ROW,
+    newton::ROW,
+    cg::ROW,
+    quasi_newton::BFGS,
+    quasi_newton::DFP,
+    lbfgs::ROW,
+    rls::ROW,
+    averaging::ROW,
+    knn::ROW,
+    mlp::ROW,
+];
+
+/// Builds an algorithm from text such as `gd:eta=0.01`.
+pub fn build(text: &str) -> Result<Box<dyn Learner>> {
+    let (row, settings) = Spec::parse(text)?.find("solver", SOLVERS)?;
+    (row.build)(&settings)
+}
+
+/// `text` with every default written out, for plans.
+pub fn resolve(text: &str) -> Result<String> {
+    Ok(Spec::parse(text)?.find("solver", SOLVERS)?.1.resolved())
+}
+
+/// The setting that lets an algorithm act on S + λI.
+const LAMBDA: Setting = Setting { name: "lambda", default: "0", help: "acts on S + λI; σ² for noisy labels" };
+
+/// The setting that chooses between the recurrence and its closed form.
+const fn form(default: &'static str) -> Setting {
+    Setting {
+        name: "form",
+        default,
+        help: "iterated: the recurrence, round-off included; closed: through the eigenvalues of S, any step at once",
+    }
+}

@@ -1,0 +1,98 @@
+//! BFGS and DFP: a full d×d approximation B of the inverse Hessian, from B = I.
+
+use super::classical::Classical;
+use super::iterative::{Iterative, Solver};
+use super::line_search::{self, Descent, LineSearch};
+use super::problem::Problem;
+use super::{LAMBDA, Laws, SolverRow};
+use crate::error::Result;
+use crate::learner::Learner;
+use crate::linalg::{dot, matvec};
+use crate::registry::{Setting, Settings};
+use crate::steps::Steps;
+
+const SETTINGS: &[Setting] = &[line_search::SETTING, LAMBDA];
+
+const LAWS: Laws = Laws { rotation_equivariant: true, linear: true, exact_after: Some(120), closed_form: false };
+
+/// Registry row.
+pub const BFGS: SolverRow = SolverRow {
+    name: "bfgs",
+    summary: "BFGS quasi-Newton with a named line search",
+    cite: "Broyden, Fletcher, Goldfarb, Shanno 1970",
+    settings: SETTINGS,
+    laws: LAWS,
+    build: |settings| build(settings, Update::Bfgs),
+};
+
+/// Registry row.
+pub const DFP: SolverRow = SolverRow {
+    name: "dfp",
+    summary: "DFP quasi-Newton, the update that the paper prints under the name BFGS (erratum E4)",
+    cite: "Davidon 1959; Fletcher and Powell 1963",
+    settings: SETTINGS,
+    laws: LAWS,
+    build: |settings| build(settings, Update::Dfp),
+};
+
+#[derive(Clone, Copy)]
+enum Update {
+    Bfgs,
+    Dfp,
+}
+
+struct QuasiNewton {
+    update: Update,
+    search: LineSearch,
+}
+
+fn build(settings: &Settings, update: Update) -> Result<Box<dyn Learner>> {
+    let solver = QuasiNewton { update, search: LineSearch::read(settings)? };
+    let lambda = settings.number("lambda", 0.0, f64::MAX)?;
+    Ok(Classical::iterative(settings, lambda, Steps::range(0, 25), Iterative::new(solver)))
+}
+
+struct State {
+    descent: Descent,
+    b: Vec<f64>,
+    by: Vec<f64>,
+}
+
+impl Solver for QuasiNewton {
+    type State = State;
+
+    fn start(&self, problem: &Problem) -> State {
+        let mut b = vec![0.0; problem.dim * problem.dim];
+        b.iter_mut().step_by(problem.dim + 1).for_each(|v| *v = 1.0);
+        State { descent: Descent::new(problem), b, by: vec![0.0; problem.dim] }
+    }
+
+    fn step(&self, problem: &Problem, State { descent, b, by }: &mut State) {
+        if descent.converged() {
+            return;
+        }
+        matvec(b, &descent.gradient, &mut descent.direction);
+        descent.direction.iter_mut().for_each(|p| *p = -*p);
+        let sy = descent.advance(problem, self.search);
+        if sy <= 0.0 {
+            return;
+        }
+        let (s, y) = (&descent.moved, &descent.change);
+        matvec(b, y, by);
+        let yby = dot(y, by);
+        for (i, row) in b.chunks_exact_mut(s.len()).enumerate() {
+            for (j, v) in row.iter_mut().enumerate() {
+                *v += match self.update {
+                    // (I − syᵀ/sᵀy) B (I − ysᵀ/sᵀy) + ssᵀ/sᵀy, multiplied out
+                    Update::Bfgs => (1.0 + yby / sy) * s[i] * s[j] / sy - (by[i] * s[j] + s[i] * by[j]) / sy,
+                    // B − Byyᵀ B/yᵀBy + ssᵀ/sᵀy
+                    Update::Dfp => s[i] * s[j] / sy - by[i] * by[j] / yby,
+                };
+            }
+        }
+    }
+
+    fn weights(&self, _: &Problem, state: &State, w: &mut [f64]) {
+        w.copy_from_slice(&state.descent.w);
+    }
+}
