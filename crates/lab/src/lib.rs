@@ -16,6 +16,12 @@ pub mod linalg;
 pub mod solvers;
 pub mod steps;
 
+pub mod matching;
+pub mod memory;
+pub mod rates;
+pub mod similarity;
+pub mod stats;
+
 pub mod claims;
 pub mod figure;
 

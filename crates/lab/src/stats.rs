@@ -1,0 +1,85 @@
+//! Means with intervals, by the bootstrap: errors here are heavy-tailed, so no normal approximation.
+
+use rayon::prelude::*;
+
+use crate::seed::Seed;
+
+/// How many times prompts are resampled.
+pub const RESAMPLES: usize = 1000;
+
+/// A value with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The value on all prompts.
+    pub value: f64,
+    /// 2.5 % quantile over resampled prompts.
+    pub low: f64,
+    /// 97.5 % quantile over resampled prompts.
+    pub high: f64,
+}
+
+/// How often each of `count` prompts occurs in resample number `resample`.
+pub fn multiplicities(seed: Seed, resample: usize, count: usize) -> Vec<f64> {
+    let mut draws = seed.at("bootstrap", resample as u64);
+    let mut times = vec![0.0; count];
+    (0..count).for_each(|_| times[draws.below(count)] += 1.0);
+    times
+}
+
+/// Mean of one value per prompt, with its bootstrap interval.
+pub fn mean(seed: Seed, values: &[f64]) -> Estimate {
+    let count = values.len() as f64;
+    let value = values.iter().sum::<f64>() / count;
+    let means: Vec<f64> = (0..RESAMPLES)
+        .into_par_iter()
+        .map(|r| crate::linalg::dot(&multiplicities(seed, r, values.len()), values) / count)
+        .collect();
+    let (low, high) = interval(means);
+    Estimate { value, low, high }
+}
+
+/// The middle 95 % of resampled values; NaNs are left out.
+pub fn interval(mut values: Vec<f64>) -> (f64, f64) {
+    values.retain(|v| !v.is_nan());
+    if values.is_empty() {
+        return (f64::NAN, f64::NAN);
+    }
+    values.sort_by(f64::total_cmp);
+    let at = |q: f64| values[((values.len() - 1) as f64 * q).round() as usize];
+    (at(0.025), at(0.975))
+}
+
+/// Straight line through points by least squares: (intercept, slope, sum of squared residuals).
+pub fn line(points: &[(f64, f64)]) -> (f64, f64, f64) {
+    let n = points.len() as f64;
+    let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+    let sxx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
+    let sxy: f64 = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
+    let slope = if sxx > 0.0 { sxy / sxx } else { 0.0 };
+    let intercept = my - slope * mx;
+    let rss = points.iter().map(|p| (p.1 - intercept - slope * p.0).powi(2)).sum();
+    (intercept, slope, rss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_cover_the_truth_about_as_often_as_they_say() {
+        let covered = (0..200)
+            .filter(|&i| {
+                let sample = Seed(9).at("coverage", i).normals(60);
+                let m = mean(Seed(i), &sample);
+                m.low <= 0.0 && 0.0 <= m.high
+            })
+            .count();
+        assert!((176..=200).contains(&covered), "{covered} of 200"); // 190 expected
+    }
+
+    #[test]
+    fn lines_are_found() {
+        let (a, b, rss) = line(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]);
+        assert!((a - 1.0).abs() < 1e-12 && (b - 2.0).abs() < 1e-12 && rss < 1e-20);
+    }
+}
