@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::figure::{Figure, Table};
+use crate::stats::Estimate;
 
 /// What a measured value must satisfy for its statement to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,11 @@ impl Claim {
             verdict,
             figure: None,
         }
+    }
+
+    /// A claim about an estimate, with the estimate's interval.
+    pub fn of(id: &str, kind: Kind, statement: impl Into<String>, estimate: Estimate, bound: Bound) -> Claim {
+        Claim::new(id, kind, statement, estimate.value, bound).interval(estimate.low, estimate.high)
     }
 
     /// The same claim with its 95 % interval.

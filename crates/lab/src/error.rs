@@ -36,7 +36,9 @@ pub enum Error {
         accepted: String,
     },
     /// Text that cannot be read as steps, or steps the learner cannot take.
-    #[error("steps '{text}': {why}; accepted: a number, a list '1,50,100', ranges '0..=24' or '50..=1300/50', powers 'pow2:0..=12'")]
+    #[error(
+        "steps '{text}': {why}; accepted: a number, a list '1,50,100', ranges '0..=24' or '50..=1300/50', powers 'pow2:0..=12'"
+    )]
     BadSteps {
         /// The text given.
         text: String,

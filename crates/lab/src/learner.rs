@@ -73,7 +73,13 @@ pub struct Outcome {
 
 impl Trajectory {
     /// Wraps predictions [s,b,t] made for `prompts`, and notes where they diverged.
-    pub fn new(learner: Id, unit: Unit, steps: Steps, values: Array3<f64>, prompts: &Prompts) -> Result<Trajectory> {
+    pub fn new(
+        learner: Id,
+        unit: Unit,
+        steps: Steps,
+        values: Array3<f64>,
+        prompts: &Prompts,
+    ) -> Result<Trajectory> {
         let expected = (steps.len(), prompts.count(), prompts.points());
         if values.dim() != expected {
             return Err(Error::BadData(format!(
@@ -85,7 +91,9 @@ impl Trajectory {
         let wild = |v: &f64| !v.is_finite() || v.abs() > 1e6 * largest;
         let outcomes = values
             .outer_iter()
-            .map(|step| Outcome { diverged: step.rows().into_iter().filter(|row| row.iter().any(wild)).count() })
+            .map(|step| Outcome {
+                diverged: step.rows().into_iter().filter(|row| row.iter().any(wild)).count(),
+            })
             .collect();
         Ok(Trajectory { learner, unit, steps, values, outcomes })
     }

@@ -22,6 +22,7 @@ pub mod rates;
 pub mod similarity;
 pub mod stats;
 
+pub mod analyses;
 pub mod claims;
 pub mod figure;
 

@@ -68,7 +68,8 @@ pub fn bootstrap(map: &Heatmap, seed: Seed) -> Matching {
                     for (j, mean) in row.iter_mut().enumerate() {
                         // a cell that is undefined on all prompts stays undefined
                         let cell = &cells[(i * nb + j) * count..(i * nb + j + 1) * count];
-                        *mean = if map.mean[[i, j]].is_nan() { f64::NAN } else { weighted_mean(cell, &times) };
+                        *mean =
+                            if map.mean[[i, j]].is_nan() { f64::NAN } else { weighted_mean(cell, &times) };
                     }
                     best_of(&row, map.metric)
                 })

@@ -41,7 +41,8 @@ impl Prompts {
         if let Some(((b, t), value)) = ys.indexed_iter().find(|(_, v)| !v.is_finite()) {
             return Err(Error::BadData(format!("ys[{b}, {t}] is {value}; accepted: finite numbers")));
         }
-        let standard = |a: Array3<f64>| if a.is_standard_layout() { a } else { a.as_standard_layout().to_owned() };
+        let standard =
+            |a: Array3<f64>| if a.is_standard_layout() { a } else { a.as_standard_layout().to_owned() };
         let ys = if ys.is_standard_layout() { ys } else { ys.as_standard_layout().to_owned() };
         Ok(Prompts { xs: standard(xs), ys })
     }
@@ -191,7 +192,8 @@ mod tests {
         }
         let single = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         assert_eq!(single.install(|| task.sample(Seed(3), "test", 0, 12)), whole);
-        let short = Task { points: 4, ..Task::new("noisy-linear:sigma=0.3", "skewed:kappa=100", 6, 9).unwrap() };
+        let short =
+            Task { points: 4, ..Task::new("noisy-linear:sigma=0.3", "skewed:kappa=100", 6, 9).unwrap() };
         assert_eq!(short.sample(Seed(3), "test", 0, 12).xs, whole.xs.slice(ndarray::s![.., ..4, ..]));
     }
 

@@ -92,7 +92,9 @@ pub struct Settings {
 impl Settings {
     /// The value as text. Panics if the row does not declare the setting, which is a mistake in the row.
     pub fn text(&self, name: &str) -> &str {
-        self.values.get(name).unwrap_or_else(|| panic!("row '{}' does not declare setting '{name}'", self.row))
+        self.values
+            .get(name)
+            .unwrap_or_else(|| panic!("row '{}' does not declare setting '{name}'", self.row))
     }
 
     /// The error for a setting whose value is not accepted.

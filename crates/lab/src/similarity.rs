@@ -87,7 +87,13 @@ impl Heatmap {
 }
 
 /// Similarity of errors (SimE): compares e = [A(x₂)−y₂, …] of two learners on the same prompts.
-pub fn of_errors(a: &Trajectory, b: &Trajectory, prompts: &Prompts, view: View, metric: Metric) -> Result<Heatmap> {
+pub fn of_errors(
+    a: &Trajectory,
+    b: &Trajectory,
+    prompts: &Prompts,
+    view: View,
+    metric: Metric,
+) -> Result<Heatmap> {
     let points = prompts.points();
     if view.first >= points {
         return Err(Error::BadData(format!(
@@ -103,7 +109,11 @@ pub fn of_errors(a: &Trajectory, b: &Trajectory, prompts: &Prompts, view: View, 
     // Vectors [b, s, t]: one block per prompt.
     let errors = |side: &Trajectory| {
         let errors = &side.values - &prompts.ys.view().insert_axis(Axis(0));
-        errors.slice(ndarray::s![.., .., view.first..]).permuted_axes([1, 0, 2]).as_standard_layout().to_owned()
+        errors
+            .slice(ndarray::s![.., .., view.first..])
+            .permuted_axes([1, 0, 2])
+            .as_standard_layout()
+            .to_owned()
     };
     let label = match metric {
         Metric::Cosine => "SimE",
@@ -130,12 +140,18 @@ pub struct InducedWeights {
 }
 
 /// Fits the weights that a learner's answers to `questions` imply.
-pub fn induced_weights(learner: &dyn Learner, questions: &Questions, steps: &Steps) -> Result<InducedWeights> {
+pub fn induced_weights(
+    learner: &dyn Learner,
+    questions: &Questions,
+    steps: &Steps,
+) -> Result<InducedWeights> {
     let (count, asked, dim) = questions.queries.dim();
     let inverses: Vec<Vec<f64>> = (0..count)
         .map(|b| {
             left_inverse(questions.of(b).as_slice().expect("standard layout"), dim).ok_or_else(|| {
-                Error::BadData(format!("{asked} queries do not determine {dim} weights; accepted: at least {dim} queries"))
+                Error::BadData(format!(
+                    "{asked} queries do not determine {dim} weights; accepted: at least {dim} queries"
+                ))
             })
         })
         .collect::<Result<_>>()?;
@@ -229,7 +245,8 @@ impl Unitised {
             Metric::Cosine if self.length == 0.0 && other.length == 0.0 => 1.0,
             Metric::Cosine => dot(&self.vector, &other.vector),
             Metric::Distance => {
-                let squares = self.vector.iter().zip(&other.vector).map(|(x, y)| (x - y).powi(2)).sum::<f64>();
+                let squares =
+                    self.vector.iter().zip(&other.vector).map(|(x, y)| (x - y).powi(2)).sum::<f64>();
                 (squares / self.vector.len() as f64).sqrt()
             }
         }

@@ -38,6 +38,28 @@ pub fn mean(seed: Seed, values: &[f64]) -> Estimate {
     Estimate { value, low, high }
 }
 
+/// Any statistic of the prompts, with its bootstrap interval: `statistic` gets the indices of the prompts to use.
+pub fn bootstrap(seed: Seed, count: usize, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Estimate {
+    let all: Vec<usize> = (0..count).collect();
+    let resampled = (0..RESAMPLES)
+        .into_par_iter()
+        .map(|r| {
+            let mut draws = seed.at("bootstrap", r as u64);
+            let indices: Vec<usize> = (0..count).map(|_| draws.below(count)).collect();
+            statistic(&indices)
+        })
+        .collect();
+    let (low, high) = interval(resampled);
+    Estimate { value: statistic(&all), low, high }
+}
+
+/// Median of the chosen values.
+pub fn median_of(values: &[f64], indices: &[usize]) -> f64 {
+    let mut chosen: Vec<f64> = indices.iter().map(|&i| values[i]).collect();
+    let middle = chosen.len() / 2;
+    *chosen.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
 /// The middle 95 % of resampled values; NaNs are left out.
 pub fn interval(mut values: Vec<f64>) -> (f64, f64) {
     values.retain(|v| !v.is_nan());

@@ -18,7 +18,8 @@ impl Steps {
     pub fn new(mut steps: Vec<u64>) -> Result<Steps> {
         steps.sort_unstable();
         steps.dedup();
-        let bad = |why: &str| Err(Error::BadSteps { text: format!("{} values", steps.len()), why: why.into() });
+        let bad =
+            |why: &str| Err(Error::BadSteps { text: format!("{} values", steps.len()), why: why.into() });
         if steps.is_empty() {
             return bad("at least one step is needed");
         }
@@ -57,7 +58,8 @@ impl Steps {
                 None => (range, Some(1)),
             };
             let stride = stride.ok_or_else(|| bad(format!("'{piece}' has no positive stride after '/'")))?;
-            let (first, last) = ends(range).ok_or_else(|| bad(format!("'{piece}' is not a number or a range")))?;
+            let (first, last) =
+                ends(range).ok_or_else(|| bad(format!("'{piece}' is not a number or a range")))?;
             if last < first {
                 return Err(bad(format!("'{piece}' is an empty range")));
             }
@@ -139,7 +141,9 @@ mod tests {
 
     #[test]
     fn refuses_the_rest_with_a_reason() {
-        for text in ["", "x", "3..=1", "0..0", "-1", "1..=2/0", "pow2:0..=99", "0..=999999999999", "1e3", "1,,2"] {
+        for text in
+            ["", "x", "3..=1", "0..0", "-1", "1..=2/0", "pow2:0..=99", "0..=999999999999", "1e3", "1,,2"]
+        {
             let message = Steps::parse(text).unwrap_err().to_string();
             assert!(message.contains("accepted:"), "{text}: {message}");
         }

@@ -47,7 +47,12 @@ fn only_the_past_is_used() {
             changed.ys.slice_mut(s![.., t..]).fill(99.0);
             changed.xs.slice_mut(s![.., t + 1.., ..]).fill(-7.0);
             let after = values(row, &changed);
-            assert_eq!(after.slice(s![.., .., ..=t]), before.slice(s![.., .., ..=t]), "{} at t={t}", row.name);
+            assert_eq!(
+                after.slice(s![.., .., ..=t]),
+                before.slice(s![.., .., ..=t]),
+                "{} at t={t}",
+                row.name
+            );
         }
     }
 }
@@ -68,7 +73,8 @@ fn recording_fewer_steps_changes_no_value() {
 #[test]
 fn batches_and_threads_change_no_value() {
     let all = prompts(4, 9, 6);
-    let first = Prompts::new(all.xs.slice(s![..2, .., ..]).to_owned(), all.ys.slice(s![..2, ..]).to_owned()).unwrap();
+    let first =
+        Prompts::new(all.xs.slice(s![..2, .., ..]).to_owned(), all.ys.slice(s![..2, ..]).to_owned()).unwrap();
     let single = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     for row in SOLVERS {
         let whole = values(row, &all);
@@ -88,7 +94,12 @@ fn rotating_inputs_changes_no_prediction() {
         // At t = d a quasi-Newton or rank-deficient step amplifies round-off: compare where it is well posed.
         let (a, b) = (values(row, &rotated), values(row, &prompts));
         let well = |v: &ndarray::Array3<f64>| v.slice(s![.., .., 9..]).to_owned();
-        assert!(difference(&well(&a), &well(&b)) < 1e-8, "{}: {}", row.name, difference(&well(&a), &well(&b)));
+        assert!(
+            difference(&well(&a), &well(&b)) < 1e-8,
+            "{}: {}",
+            row.name,
+            difference(&well(&a), &well(&b))
+        );
     }
 }
 
@@ -119,7 +130,12 @@ fn answers_are_what_the_trajectory_says() {
     let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
     for row in SOLVERS {
         let answers = learner(row).answers(&questions, &some_steps(row)).unwrap();
-        assert_eq!(answers.slice(s![.., .., 0, 0]), values(row, &prompts).slice(s![.., .., t]), "{}", row.name);
+        assert_eq!(
+            answers.slice(s![.., .., 0, 0]),
+            values(row, &prompts).slice(s![.., .., t]),
+            "{}",
+            row.name
+        );
     }
 }
 

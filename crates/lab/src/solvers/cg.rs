@@ -4,7 +4,7 @@ use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow};
-use crate::linalg::{axpy, dot, matvec};
+use crate::linalg::{axpy, dot, symmetric_matvec};
 use crate::steps::Steps;
 
 /// Registry row.
@@ -50,7 +50,7 @@ impl Solver for Cg {
         if power <= *done {
             return;
         }
-        matvec(problem.s, direction, image);
+        symmetric_matvec(problem.s, direction, image);
         let alpha = power / dot(direction, image);
         axpy(alpha, direction, w);
         axpy(-alpha, image, residual);

@@ -4,7 +4,7 @@ use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow};
-use crate::linalg::{axpy, matvec};
+use crate::linalg::{axpy, symmetric_matvec};
 use crate::steps::Steps;
 
 /// Registry row.
@@ -69,7 +69,7 @@ impl Solver for Chebyshev {
             *rho = next;
         }
         axpy(1.0, direction, w);
-        matvec(problem.s, w, residual);
+        symmetric_matvec(problem.s, w, residual);
         residual.iter_mut().zip(problem.c).for_each(|(r, c)| *r = c - *r);
     }
 

@@ -70,7 +70,14 @@ impl<A: InContext> Classical<A> {
     }
 
     /// Calls `visit(t, problem)` for t = 0…last over the prefixes of one prompt.
-    fn prefixes(&self, b: usize, xs: &[f64], ys: &[f64], last: usize, mut visit: impl FnMut(usize, &Problem)) {
+    fn prefixes(
+        &self,
+        b: usize,
+        xs: &[f64],
+        ys: &[f64],
+        last: usize,
+        mut visit: impl FnMut(usize, &Problem),
+    ) {
         let dim = xs.len() / ys.len();
         let mut moments = Moments::new(dim, self.lambda);
         for t in 0..=last {
@@ -132,7 +139,8 @@ impl<A: InContext> Learner for Classical<A> {
                 }
             });
         });
-        let rows = Array4::from_shape_vec((count, lengths.len(), recorded, asked), rows).expect("sized above");
+        let rows =
+            Array4::from_shape_vec((count, lengths.len(), recorded, asked), rows).expect("sized above");
         Ok(rows.permuted_axes([2, 0, 1, 3]))
     }
 }

@@ -5,7 +5,7 @@ use super::iterative::{Filter, Form, Iterative, Solver};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow, form};
 use crate::error::Result;
-use crate::linalg::{Spectrum, axpy, matvec};
+use crate::linalg::{Spectrum, axpy, symmetric_matvec};
 use crate::registry::{Setting, Settings};
 use crate::steps::Steps;
 
@@ -89,7 +89,7 @@ impl Solver for Gd {
     }
 
     fn step(&self, problem: &Problem, State { eta, w, gradient }: &mut State) {
-        matvec(problem.s, w, gradient);
+        symmetric_matvec(problem.s, w, gradient);
         axpy(-1.0, problem.c, gradient);
         axpy(-*eta, gradient, w);
     }

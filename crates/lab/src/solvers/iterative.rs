@@ -38,7 +38,8 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub const CHOICES: &'static [(&'static str, Form)] = &[("iterated", Form::Iterated), ("closed", Form::Closed)];
+    pub const CHOICES: &'static [(&'static str, Form)] =
+        &[("iterated", Form::Iterated), ("closed", Form::Closed)];
 }
 
 /// Runs a solver and answers with its weights.

@@ -3,7 +3,7 @@
 
 use super::problem::Problem;
 use crate::error::Result;
-use crate::linalg::{dot, matvec};
+use crate::linalg::{dot, symmetric_matvec};
 use crate::registry::{Setting, Settings};
 
 /// The setting that names the line search.
@@ -33,7 +33,7 @@ impl LineSearch {
     /// `gradient` is ∇L = (Sw − c)/t. The loss is quadratic, so its change along the direction is exactly
     /// a·slope + a²/2·curvature.
     pub fn length(self, problem: &Problem, gradient: &[f64], direction: &[f64], image: &mut [f64]) -> f64 {
-        matvec(problem.s, direction, image);
+        symmetric_matvec(problem.s, direction, image);
         let curvature = dot(direction, image) / problem.read() as f64;
         let slope = dot(gradient, direction);
         if slope >= 0.0 || curvature <= 0.0 {

@@ -3,7 +3,7 @@
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
 use super::{Laws, SolverRow};
-use crate::linalg::{axpy, dot};
+use crate::linalg::{axpy, dot, vectorised};
 use crate::registry::Setting;
 use crate::seed::Seed;
 use crate::steps::Steps;
@@ -18,7 +18,11 @@ pub const ROW: SolverRow = SolverRow {
         Setting { name: "activation", default: "relu", help: "relu or tanh" },
         Setting { name: "optimizer", default: "gd", help: "gd, or adam (.9, .999, 1e-8)" },
         Setting { name: "eta", default: "0.01", help: "step size on the loss ‖y−f(X)‖²/2t" },
-        Setting { name: "seed", default: "0", help: "seed of the first weights, N(0, 1/fan-in), drawn per prompt" },
+        Setting {
+            name: "seed",
+            default: "0",
+            help: "seed of the first weights, N(0, 1/fan-in), drawn per prompt",
+        },
     ],
     laws: Laws { rotation_equivariant: false, linear: false, exact_after: None, closed_form: false },
     build: |settings| {
@@ -95,7 +99,14 @@ impl MlpGd {
 
     /// ∇L over all pairs read.
     #[inline(always)]
-    fn gradient(&self, layout: Layout, problem: &Problem, flat: &[f64], units: &mut [f64], gradient: &mut [f64]) {
+    fn gradient(
+        &self,
+        layout: Layout,
+        problem: &Problem,
+        flat: &[f64],
+        units: &mut [f64],
+        gradient: &mut [f64],
+    ) {
         gradient.fill(0.0);
         let (_, _, a, _) = layout.split(flat);
         for (x, y) in problem.xs.chunks_exact(layout.d).zip(problem.ys) {
@@ -125,7 +136,7 @@ impl InContext for MlpGd {
         for (s, &step) in steps.as_slice().iter().enumerate() {
             let first_step = if problem.read() == 0 { step } else { done };
             for k in first_step..step {
-                pulp::Arch::new().dispatch(
+                vectorised(
                     #[inline(always)]
                     || {
                         self.gradient(layout, problem, &flat, &mut units, &mut gradient);

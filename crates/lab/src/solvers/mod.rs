@@ -100,7 +100,8 @@ pub fn resolve(text: &str) -> Result<String> {
 }
 
 /// The setting that lets an algorithm act on S + λI.
-const LAMBDA: Setting = Setting { name: "lambda", default: "0", help: "acts on S + λI; σ² for noisy labels" };
+const LAMBDA: Setting =
+    Setting { name: "lambda", default: "0", help: "acts on S + λI; σ² for noisy labels" };
 
 /// The setting that chooses between the recurrence and its closed form.
 const fn form(default: &'static str) -> Setting {

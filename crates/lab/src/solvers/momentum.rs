@@ -6,13 +6,21 @@ use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow};
 use crate::error::Result;
 use crate::learner::Learner;
-use crate::linalg::{axpy, matvec};
+use crate::linalg::{axpy, symmetric_matvec};
 use crate::registry::{Setting, Settings};
 use crate::steps::Steps;
 
 const SETTINGS: &[Setting] = &[
-    Setting { name: "eta", default: "optimal", help: "step size: a number, or 'optimal' for the spectrum of S" },
-    Setting { name: "beta", default: "optimal", help: "momentum in [0,1), or 'optimal' for the spectrum of S" },
+    Setting {
+        name: "eta",
+        default: "optimal",
+        help: "step size: a number, or 'optimal' for the spectrum of S",
+    },
+    Setting {
+        name: "beta",
+        default: "optimal",
+        help: "momentum in [0,1), or 'optimal' for the spectrum of S",
+    },
     LAMBDA,
 ];
 
@@ -56,7 +64,8 @@ fn build(settings: &Settings, kind: Kind) -> Result<Box<dyn Learner>> {
         "optimal" => Ok(None),
         _ => settings.number(name, low, high).map(Some),
     };
-    let solver = Momentum { kind, eta: read("eta", 1e-300, f64::MAX)?, beta: read("beta", 0.0, 0.999_999_999)? };
+    let solver =
+        Momentum { kind, eta: read("eta", 1e-300, f64::MAX)?, beta: read("beta", 0.0, 0.999_999_999)? };
     let lambda = settings.number("lambda", 0.0, f64::MAX)?;
     Ok(Classical::iterative(settings, lambda, Steps::powers_of_two(0, 10), Iterative::new(solver)))
 }
@@ -79,9 +88,10 @@ impl Solver for Momentum {
         let (root_high, root_low) = (high.sqrt(), low.sqrt());
         // The classical optimal parameters for eigenvalues in [low, high].
         let (eta, beta) = match self.kind {
-            Kind::HeavyBall => {
-                (4.0 / (root_high + root_low).powi(2), ((root_high - root_low) / (root_high + root_low)).powi(2))
-            }
+            Kind::HeavyBall => (
+                4.0 / (root_high + root_low).powi(2),
+                ((root_high - root_low) / (root_high + root_low)).powi(2),
+            ),
             Kind::Nesterov => (1.0 / high, (root_high - root_low) / (root_high + root_low)),
         };
         let zero = vec![0.0; problem.dim];
@@ -101,7 +111,7 @@ impl Solver for Momentum {
         if let Kind::Nesterov = self.kind {
             axpy(*beta, velocity, ahead);
         }
-        matvec(problem.s, ahead, gradient);
+        symmetric_matvec(problem.s, ahead, gradient);
         axpy(-1.0, problem.c, gradient);
         for (v, g) in velocity.iter_mut().zip(gradient.iter()) {
             *v = *beta * *v - *eta * g;

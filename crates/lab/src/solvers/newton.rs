@@ -5,7 +5,7 @@ use super::iterative::{Filter, Form, Iterative, Solver};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow, form};
 use crate::error::Result;
-use crate::linalg::{Spectrum, frobenius_of_square, matvec, newton_schulz};
+use crate::linalg::{Spectrum, frobenius_of_square, newton_schulz, symmetric_matvec};
 use crate::registry::{Setting, Settings};
 use crate::steps::Steps;
 
@@ -89,7 +89,7 @@ impl Solver for Newton {
     }
 
     fn weights(&self, problem: &Problem, state: &State, w: &mut [f64]) {
-        matvec(&state.m, problem.c, w);
+        symmetric_matvec(&state.m, problem.c, w);
     }
 
     /// (1 − (1−αλ²)^{2^k}) / λ: the residual is squared at each step.

@@ -7,7 +7,8 @@ use crate::linalg::{dot, least_squares, solve_positive_definite};
 use crate::registry::Setting;
 use crate::steps::Steps;
 
-const LAWS: Laws = Laws { rotation_equivariant: true, linear: true, exact_after: Some(1), closed_form: false };
+const LAWS: Laws =
+    Laws { rotation_equivariant: true, linear: true, exact_after: Some(1), closed_form: false };
 
 /// Registry row.
 pub const OLS: SolverRow = SolverRow {

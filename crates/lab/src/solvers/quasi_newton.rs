@@ -7,13 +7,14 @@ use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow};
 use crate::error::Result;
 use crate::learner::Learner;
-use crate::linalg::{dot, matvec};
+use crate::linalg::{axpy, dot, symmetric_matvec};
 use crate::registry::{Setting, Settings};
 use crate::steps::Steps;
 
 const SETTINGS: &[Setting] = &[line_search::SETTING, LAMBDA];
 
-const LAWS: Laws = Laws { rotation_equivariant: true, linear: true, exact_after: Some(120), closed_form: false };
+const LAWS: Laws =
+    Laws { rotation_equivariant: true, linear: true, exact_after: Some(120), closed_form: false };
 
 /// Registry row.
 pub const BFGS: SolverRow = SolverRow {
@@ -71,23 +72,27 @@ impl Solver for QuasiNewton {
         if descent.converged() {
             return;
         }
-        matvec(b, &descent.gradient, &mut descent.direction);
+        symmetric_matvec(b, &descent.gradient, &mut descent.direction);
         descent.direction.iter_mut().for_each(|p| *p = -*p);
         let sy = descent.advance(problem, self.search);
         if sy <= 0.0 {
             return;
         }
         let (s, y) = (&descent.moved, &descent.change);
-        matvec(b, y, by);
+        symmetric_matvec(b, y, by);
         let yby = dot(y, by);
         for (i, row) in b.chunks_exact_mut(s.len()).enumerate() {
-            for (j, v) in row.iter_mut().enumerate() {
-                *v += match self.update {
-                    // (I − syᵀ/sᵀy) B (I − ysᵀ/sᵀy) + ssᵀ/sᵀy, multiplied out
-                    Update::Bfgs => (1.0 + yby / sy) * s[i] * s[j] / sy - (by[i] * s[j] + s[i] * by[j]) / sy,
-                    // B − Byyᵀ B/yᵀBy + ssᵀ/sᵀy
-                    Update::Dfp => s[i] * s[j] / sy - by[i] * by[j] / yby,
-                };
+            match self.update {
+                // (I − syᵀ/sᵀy) B (I − ysᵀ/sᵀy) + ssᵀ/sᵀy, multiplied out
+                Update::Bfgs => {
+                    axpy(((1.0 + yby / sy) * s[i] - by[i]) / sy, s, row);
+                    axpy(-s[i] / sy, by, row);
+                }
+                // B − Byyᵀ B/yᵀBy + ssᵀ/sᵀy
+                Update::Dfp => {
+                    axpy(s[i] / sy, s, row);
+                    axpy(-by[i] / yby, by, row);
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use super::classical::{Classical, InContext};
 use super::ols::answer_with;
 use super::problem::Problem;
 use super::{Laws, SolverRow};
-use crate::linalg::{axpy, dot, matvec};
+use crate::linalg::{axpy, dot, symmetric_matvec};
 use crate::registry::Setting;
 use crate::steps::Steps;
 
@@ -13,7 +13,9 @@ pub const ROW: SolverRow = SolverRow {
     name: "rls",
     summary: "recursive least squares, P ← P − Pxxᵀ P/(1 + xᵀPx) from P = δI",
     cite: "Plackett 1950",
-    settings: &[Setting { name: "delta", default: "1e6", help: "start P = δI; equals ridge with λ = 1/δ" }],
+    settings: &[Setting {
+        name: "delta", default: "1e6", help: "start P = δI; equals ridge with λ = 1/δ"
+    }],
     laws: Laws { rotation_equivariant: true, linear: true, exact_after: None, closed_form: false },
     build: |settings| {
         let delta = settings.number("delta", 1e-300, 1e300)?;
@@ -31,7 +33,7 @@ impl InContext for Rls {
         let (mut w, mut p, mut px) = (vec![0.0; d], vec![0.0; d * d], vec![0.0; d]);
         p.iter_mut().step_by(d + 1).for_each(|v| *v = self.delta);
         for (x, y) in problem.xs.chunks_exact(d).zip(problem.ys) {
-            matvec(&p, x, &mut px);
+            symmetric_matvec(&p, x, &mut px);
             let gain = 1.0 / (1.0 + dot(x, &px));
             axpy(gain * (y - dot(&w, x)), &px, &mut w);
             p.chunks_exact_mut(d).zip(&px).for_each(|(row, &pi)| axpy(-gain * pi, &px, row));
