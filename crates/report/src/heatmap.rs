@@ -1,0 +1,243 @@
+//! Heat-maps: similarity of every step of one learner to every step of another, best matches marked.
+
+use lab::figure::HeatmapPanel;
+
+use crate::axis::linear_ticks;
+use crate::legend::{Entry, Legend, Sample, best_mark, whisker};
+use crate::palette::{Ink, heat};
+use crate::panel::{ColourBar, Drawing, Frame, Labels, SMALL};
+use crate::svg::{Align, Style, Svg, Tone};
+use crate::text::{Weight, format_number, text_width};
+
+/// Size of values printed in cells.
+const CELL_TEXT: f64 = 9.5;
+
+/// A heat-map measured for a plot of a given size.
+#[derive(Debug)]
+pub struct Heatmap<'a> {
+    panel: &'a HeatmapPanel,
+    key: String,
+    labels: Labels,
+    bar: ColourBar,
+    legend: Legend,
+    low: f64,
+    high: f64,
+    cell: (f64, f64),
+    frame: Frame,
+}
+
+impl<'a> Heatmap<'a> {
+    /// Measures a panel for a plot at most `width` wide and `height` high.
+    pub fn new(panel: &'a HeatmapPanel, letter: &str, key: &str, width: f64, height: f64) -> Heatmap<'a> {
+        let columns = panel.x_steps.len().max(1) as f64;
+        let rows = panel.y_steps.len().max(1) as f64;
+        let width = width.min((columns * 46.0).max(150.0));
+        let cell = (width / columns, height / rows);
+        let (low, high) = domain(panel);
+        let ticks = linear_ticks(low, high, 5);
+        let step = ticks.windows(2).map(|w| w[1] - w[0]).fold(high - low, f64::min);
+        let decimals = (-(step * 1.0001).log10().floor()).clamp(0.0, 6.0) as usize;
+        let place = |v: f64| (v - low) / (high - low);
+        let label = |v: f64| format!("{v:.decimals$}").replace('-', "−");
+        let bar = ColourBar {
+            key: format!("{key}-bar"),
+            name: ColourBar::break_name(&panel.value_label),
+            stops: (0..=16).map(|i| heat(f64::from(i) / 16.0)).map(|c| Ink { light: c, dark: c }).collect(),
+            labels: ticks.into_iter().map(|v| (place(v), label(v))).collect(),
+            mark: panel
+                .floor
+                .filter(|f| f.is_finite())
+                .map(|f| (place(f), format!("floor {}", format_number(f)))),
+        };
+        let labels = Labels::new(letter, &panel.title, &panel.x_label, &panel.y_label, width, height);
+        let mut right = 14.0 + bar.width() + 4.0;
+        let legend = Legend::new(entries(panel, key), width + right - 4.0);
+        right = right.max(legend.width() - width + 4.0);
+        let frame = Frame {
+            width,
+            height,
+            left: labels.beside(tick_width(&panel.y_steps)),
+            right,
+            top: labels.above().max(bar.above()),
+            bottom: labels.below() + legend.height() + 6.0,
+        };
+        Heatmap { panel, key: key.to_string(), labels, bar, legend, low, high, cell, frame }
+    }
+
+    fn corner(&self, (px, py): (f64, f64), row: usize, column: usize) -> (f64, f64) {
+        let (width, height) = self.cell;
+        (px + column as f64 * width, py + self.frame.height - (row + 1) as f64 * height)
+    }
+
+    /// Whether cells are large enough to print their values (and a whisker beside them).
+    fn printed(&self) -> bool {
+        let text = text_width("0.99", CELL_TEXT, Weight::SemiBold);
+        self.cell.0 >= text + 5.0 + 2.0 * self.aside() && self.cell.1 >= 13.0
+    }
+
+    /// How far printed values move to the left to leave room for whiskers.
+    fn aside(&self) -> f64 {
+        if self.panel.best_interval.iter().flatten().any(|(low, high)| low < high) { 3.5 } else { 0.0 }
+    }
+
+    fn cell_text(&self, value: f64) -> Option<String> {
+        let short = if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
+        let text = short.replace('-', "−");
+        (text_width(&text, CELL_TEXT, Weight::SemiBold) + 3.0 + 2.0 * self.aside() <= self.cell.0)
+            .then_some(text)
+    }
+
+    fn draw_cell(&self, svg: &mut Svg, origin: (f64, f64), row: usize, column: usize) {
+        let panel = self.panel;
+        let value = panel.values.get(row).and_then(|r| r.get(column)).copied().unwrap_or(f64::NAN);
+        let (x, y) = self.corner(origin, row, column);
+        let best = panel.best.get(column) == Some(&Some(row));
+        let mut title = format!("{}: {}\n", panel.x_label, panel.x_steps[column]);
+        title += &format!(
+            "{}: {}\n{}: {}",
+            panel.y_label,
+            panel.y_steps[row],
+            panel.value_label,
+            format_number(value)
+        );
+        if best {
+            title += "\nbest match of this column";
+        }
+        let rect =
+            svg.tag("rect").num("x", x).num("y", y).num("width", self.cell.0).num("height", self.cell.1);
+        if !value.is_finite() {
+            return rect.attr("fill", &format!("url(#{}-hatch)", self.key)).titled(&title);
+        }
+        let colour = heat((value - self.low) / (self.high - self.low));
+        rect.attr("fill", &colour.to_string()).titled(&title);
+        if self.printed()
+            && let Some(text) = self.cell_text(value)
+        {
+            let ink = if colour.luminance() > 0.24 { "#000000" } else { "#ffffff" };
+            let at = (x + self.cell.0 / 2.0 - self.aside(), y + self.cell.1 / 2.0 + 3.4);
+            let tag =
+                svg.tag("text").num("x", at.0).num("y", at.1).num("font-size", CELL_TEXT).attr("fill", ink);
+            let tag = tag.attr("text-anchor", "middle").attr("pointer-events", "none");
+            if best { tag.attr("font-weight", "600").content(&text) } else { tag.content(&text) }
+        }
+    }
+
+    fn ticks(&self, svg: &mut Svg, (px, py): (f64, f64)) {
+        let bottom = py + self.frame.height;
+        let x_stride = stride(self.panel.x_steps.len(), tick_width(&self.panel.x_steps) + 7.0, self.cell.0);
+        let style = |align| Style::new(SMALL, Tone::Muted, align);
+        for (i, step) in self.panel.x_steps.iter().enumerate().step_by(x_stride) {
+            let x = px + (i as f64 + 0.5) * self.cell.0;
+            svg.line((x, bottom), (x, bottom + 4.0), Tone::Axis, 1.0);
+            svg.text(x, bottom + 16.5, style(Align::Middle), &step.to_string());
+        }
+        let y_stride = stride(self.panel.y_steps.len(), 13.0, self.cell.1);
+        for (i, step) in self.panel.y_steps.iter().enumerate().step_by(y_stride) {
+            let y = bottom - (i as f64 + 0.5) * self.cell.1;
+            svg.line((px - 4.0, y), (px, y), Tone::Axis, 1.0);
+            svg.text(px - 7.0, y + 3.9, style(Align::End), &step.to_string());
+        }
+    }
+
+    fn marks(&self, svg: &mut Svg, origin: (f64, f64)) {
+        let rows = self.panel.y_steps.len();
+        let defined =
+            |column: &usize| self.panel.best.get(*column).copied().flatten().filter(|row| *row < rows);
+        for column in 0..self.panel.x_steps.len() {
+            let Some(row) = defined(&column) else { continue };
+            let corner = self.corner(origin, row, column);
+            let interval = self.panel.best_interval.get(column).copied().flatten();
+            let middle = |row: usize| self.corner(origin, row.min(rows - 1), column).1 + self.cell.1 / 2.0;
+            let x = corner.0 + if self.printed() { self.cell.0 - 5.5 } else { self.cell.0 / 2.0 };
+            if let Some((_, high)) = interval.filter(|(_, high)| *high > row) {
+                whisker(svg, x, corner.1, middle(high));
+            }
+            if let Some((low, _)) = interval.filter(|(low, _)| *low < row) {
+                whisker(svg, x, corner.1 + self.cell.1, middle(low));
+            }
+            best_mark(svg, corner, self.cell, !self.printed());
+        }
+    }
+}
+
+impl Drawing for Heatmap<'_> {
+    fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    fn draw(&self, svg: &mut Svg, px: f64, py: f64) {
+        let origin = (px, py);
+        let Frame { width, height, .. } = self.frame;
+        let pattern = svg
+            .tag("pattern")
+            .attr("id", &format!("{}-hatch", self.key))
+            .num("width", 5.0)
+            .num("height", 5.0);
+        pattern.attr("patternUnits", "userSpaceOnUse").attr("patternTransform", "rotate(45)").open();
+        svg.tag("rect")
+            .num("width", 5.0)
+            .num("height", 5.0)
+            .attr("class", "page-fill")
+            .attr("fill", "#f4f4f5")
+            .end();
+        svg.line((0.0, 0.0), (0.0, 5.0), Tone::Axis, 1.4);
+        svg.close("pattern");
+        svg.tag("g").attr("shape-rendering", "crispEdges").open();
+        for row in 0..self.panel.y_steps.len() {
+            for column in 0..self.panel.x_steps.len() {
+                self.draw_cell(svg, origin, row, column);
+            }
+        }
+        svg.close("g");
+        let edge = svg.tag("rect").num("x", px).num("y", py).num("width", width).num("height", height);
+        edge.attr("fill", "none")
+            .stroke_tone(Tone::Axis)
+            .num("stroke-width", 1.0)
+            .attr("pointer-events", "none")
+            .end();
+        self.marks(svg, origin);
+        self.ticks(svg, origin);
+        self.labels.draw(svg, origin, self.frame, tick_width(&self.panel.y_steps), 0.0);
+        self.bar.draw(svg, px + width + 14.0, py, height);
+        self.legend.draw(svg, px, py + height + self.labels.below());
+    }
+}
+
+/// Ends of the colour scale: all finite values and the floor.
+fn domain(panel: &HeatmapPanel) -> (f64, f64) {
+    let values = panel.values.iter().flatten().copied().chain(panel.floor).filter(|v| v.is_finite());
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+    if low < high {
+        (low, high)
+    } else if low.is_finite() {
+        (low - 0.5, low + 0.5)
+    } else {
+        (0.0, 1.0)
+    }
+}
+
+/// What the marks of this map mean; only those that occur in it.
+fn entries(panel: &HeatmapPanel, key: &str) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut add = |sample, label: &str| entries.push(Entry { sample, label: label.into() });
+    if panel.best.iter().any(Option::is_some) {
+        add(Sample::Best, "best match of each column");
+    }
+    if panel.best_interval.iter().flatten().any(|(low, high)| low < high) {
+        add(Sample::Whisker, "its 95 % interval");
+    }
+    if panel.values.iter().flatten().any(|v| !v.is_finite()) {
+        add(Sample::Hatched(format!("{key}-hatch")), "undefined");
+    }
+    entries
+}
+
+/// Label every how-manieth of `count` cells of size `cell`, when a label needs `room`.
+fn stride(count: usize, room: f64, cell: f64) -> usize {
+    let least = (room / cell).ceil().max(1.0) as usize;
+    [1, 2, 3, 4, 5, 10, 20, 50, 100].into_iter().find(|s| *s >= least).unwrap_or(count.max(1))
+}
+
+fn tick_width(steps: &[u64]) -> f64 {
+    steps.iter().map(|s| text_width(&s.to_string(), SMALL, Weight::Regular)).fold(0.0, f64::max)
+}

@@ -1,0 +1,183 @@
+//! Legends below a plot: samples with names, set in columns, so that they never cover data.
+
+use lab::figure::Stroke;
+
+use crate::palette::Ink;
+use crate::panel::SMALL;
+use crate::svg::{Align, Style, Svg, Tone, number};
+use crate::text::{Weight, text_width, wrap};
+
+/// The picture beside a name.
+#[derive(Clone, Debug)]
+pub enum Sample {
+    /// A curve: colour, stroke, marker shape.
+    Curve(Ink, Stroke, usize),
+    /// An outlined best match of a heat-map.
+    Best,
+    /// A whisker over rows.
+    Whisker,
+    /// A hatched cell; names the pattern.
+    Hatched(String),
+}
+
+/// One name with its picture.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The picture.
+    pub sample: Sample,
+    /// The name.
+    pub label: String,
+}
+
+/// Entries in columns.
+#[derive(Debug)]
+pub struct Legend {
+    entries: Vec<(Sample, Vec<String>)>,
+    columns: usize,
+    column: f64,
+}
+
+const SAMPLE: f64 = 24.0;
+const GAP: f64 = 18.0;
+const ROW: f64 = 16.0;
+const LINE: f64 = 13.0;
+
+impl Legend {
+    /// Sets `entries` into as many columns as fit into `width`; a name wider than that is broken.
+    pub fn new(entries: Vec<Entry>, width: f64) -> Legend {
+        let entries: Vec<(Sample, Vec<String>)> = entries
+            .into_iter()
+            .map(|e| (e.sample, wrap(&e.label, width - SAMPLE - 6.0, SMALL, Weight::Regular)))
+            .collect();
+        let widest =
+            entries.iter().flat_map(|(_, lines)| lines).map(|l| text_width(l, SMALL, Weight::Regular));
+        let column = SAMPLE + 6.0 + widest.fold(0.0, f64::max) + GAP;
+        let columns = (((width + GAP) / column) as usize).clamp(1, entries.len().max(1));
+        Legend { entries, columns, column }
+    }
+
+    /// Height with the distance to what is above, zero without entries.
+    pub fn height(&self) -> f64 {
+        if self.entries.is_empty() { 0.0 } else { 12.0 + self.rows().iter().sum::<f64>() }
+    }
+
+    /// Width of what is drawn.
+    pub fn width(&self) -> f64 {
+        if self.entries.is_empty() { 0.0 } else { self.columns as f64 * self.column - GAP }
+    }
+
+    fn rows(&self) -> Vec<f64> {
+        let tallest =
+            |row: &[(Sample, Vec<String>)]| row.iter().map(|(_, l)| l.len()).max().unwrap_or(1).max(1);
+        self.entries.chunks(self.columns).map(|row| ROW + (tallest(row) - 1) as f64 * LINE).collect()
+    }
+
+    /// Draws the legend with its upper left corner at (x, y).
+    pub fn draw(&self, svg: &mut Svg, x: f64, y: f64) {
+        let mut top = y + 12.0;
+        for (row, height) in self.entries.chunks(self.columns).zip(self.rows()) {
+            for (i, (sample, lines)) in row.iter().enumerate() {
+                let left = x + i as f64 * self.column;
+                sample.draw(svg, left, top + ROW / 2.0);
+                for (j, line) in lines.iter().enumerate() {
+                    let style = Style::new(SMALL, Tone::Ink, Align::Start);
+                    svg.text(left + SAMPLE + 6.0, top + ROW / 2.0 + 3.9 + j as f64 * LINE, style, line);
+                }
+            }
+            top += height;
+        }
+    }
+}
+
+impl Sample {
+    fn draw(&self, svg: &mut Svg, x: f64, y: f64) {
+        let centre = x + SAMPLE / 2.0;
+        match self {
+            Sample::Curve(ink, stroke, shape) => {
+                if *stroke != Stroke::Markers {
+                    let line = svg.tag("line").num("x1", x).num("y1", y).num("x2", x + SAMPLE).num("y2", y);
+                    let line = line.stroke_ink(*ink).num("stroke-width", 2.0);
+                    if *stroke == Stroke::Dashed {
+                        line.attr("stroke-dasharray", "5 3").end()
+                    } else {
+                        line.end()
+                    }
+                }
+                if matches!(stroke, Stroke::Markers | Stroke::LineMarkers) {
+                    marker(svg, *shape, (centre, y), *ink, None);
+                }
+            }
+            Sample::Best => best_mark(svg, (centre - 6.0, y - 6.0), (12.0, 12.0), true),
+            Sample::Whisker => {
+                whisker(svg, centre, y, y - 6.0);
+                whisker(svg, centre, y, y + 6.0);
+            }
+            Sample::Hatched(pattern) => {
+                let cell = svg
+                    .tag("rect")
+                    .num("x", centre - 6.0)
+                    .num("y", y - 6.0)
+                    .num("width", 12.0)
+                    .num("height", 12.0);
+                cell.attr("fill", &format!("url(#{pattern})"))
+                    .stroke_tone(Tone::Axis)
+                    .num("stroke-width", 0.8)
+                    .end();
+            }
+        }
+    }
+}
+
+/// A data marker; shapes differ so that a greyscale print still tells series apart.
+pub fn marker(svg: &mut Svg, shape: usize, (x, y): (f64, f64), ink: Ink, title: Option<&str>) {
+    let r = 3.1;
+    let polygon = |points: &[(f64, f64)]| -> String {
+        points
+            .iter()
+            .map(|(dx, dy)| format!("{},{}", number(x + dx), number(y + dy)))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let tag = match shape % 4 {
+        0 => svg.tag("circle").num("cx", x).num("cy", y).num("r", r),
+        1 => svg.tag("rect").num("x", x - 2.8).num("y", y - 2.8).num("width", 5.6).num("height", 5.6),
+        2 => svg.tag("polygon").attr("points", &polygon(&[(0.0, -3.8), (3.6, 2.6), (-3.6, 2.6)])),
+        _ => svg.tag("polygon").attr("points", &polygon(&[(0.0, -4.0), (4.0, 0.0), (0.0, 4.0), (-4.0, 0.0)])),
+    };
+    match title {
+        Some(title) => tag.fill_ink(ink).titled(title),
+        None => tag.fill_ink(ink).end(),
+    }
+}
+
+/// The outline of a best match, black in white so that it shows on any cell, with a dot if asked.
+pub fn best_mark(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64), dot: bool) {
+    let frame = |svg: &mut Svg, colour: &str, stroke: f64| {
+        let inset = 0.7;
+        let rect = svg.tag("rect").num("x", x + inset).num("y", y + inset).num("width", width - 2.0 * inset);
+        let rect = rect.num("height", height - 2.0 * inset).attr("fill", "none").attr("stroke", colour);
+        rect.num("stroke-width", stroke).attr("pointer-events", "none").end();
+    };
+    frame(svg, "#ffffff", 3.0);
+    frame(svg, "#000000", 1.5);
+    if dot {
+        let r = (width.min(height) * 0.17).clamp(1.3, 2.8);
+        let circle = svg.tag("circle").num("cx", x + width / 2.0).num("cy", y + height / 2.0).num("r", r);
+        circle
+            .attr("fill", "#000000")
+            .attr("stroke", "#ffffff")
+            .num("stroke-width", 0.9)
+            .attr("pointer-events", "none")
+            .end();
+    }
+}
+
+/// One arm of a whisker, black in white, with a cap at its far end.
+pub fn whisker(svg: &mut Svg, x: f64, from: f64, to: f64) {
+    let cap = (number(x - 2.5), number(x + 2.5));
+    let data = format!("M{0} {1}V{2}M{3} {2}H{4}", number(x), number(from), number(to), cap.0, cap.1);
+    for (colour, width) in [("#ffffff", 2.8), ("#000000", 1.1)] {
+        let line = svg.tag("path").attr("d", &data).attr("fill", "none").attr("stroke", colour);
+        line.num("stroke-width", width).attr("pointer-events", "none").end();
+    }
+}

@@ -1,0 +1,120 @@
+//! Findings as pictures, tables and one page.
+//!
+//! Reads [`lab::claims::Findings`] and computes nothing new. In the order of the data flow:
+//!
+//! ```text
+//! Figure ─ layout ─┬─ lines ── axis, families, legend ─┐
+//!                  └─ heatmap ── palette, panel ───────┴─ svg ─┬─ png
+//! Figure, Table ── csv                                          └─ html (with Claims by way of ledger)
+//! Findings ── write: index.html, figures/, tables/, ledger.json
+//! ```
+
+mod axis;
+mod csv;
+mod families;
+mod heatmap;
+mod html;
+mod layout;
+mod ledger;
+mod legend;
+mod lines;
+mod palette;
+mod panel;
+mod png;
+mod svg;
+mod text;
+mod write;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+extern crate self as report; // the gallery's fixture, shared with the tests, names this crate
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use csv::{figure_csv, table_csv};
+pub use html::index_html;
+pub use layout::figure_svg;
+pub use ledger::{Counts, bound_text, interval_text, ledger_text};
+pub use png::figure_png;
+pub use text::{escape, format_number, format_seconds};
+pub use write::write;
+
+/// What went wrong while drawing or writing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A figure could not be turned into pixels.
+    #[error("figure {figure}: {reason}")]
+    Raster {
+        /// Its id.
+        figure: String,
+        /// Why.
+        reason: String,
+    },
+    /// An id cannot serve as a file name, or two share one.
+    #[error("{what} id {id:?} {reason}; use lower-case letters, digits and dashes, each id once in a report")]
+    Id {
+        /// Figure or table.
+        what: &'static str,
+        /// The id.
+        id: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The ledger could not be put into JSON.
+    #[error("ledger.json: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// What a reader should know about the run behind a report.
+#[derive(Clone, Debug, Serialize)]
+pub struct About {
+    /// Headline of the page.
+    pub title: String,
+    /// One paragraph: why this report exists.
+    pub purpose: String,
+    /// Version of iclab.
+    pub version: String,
+    /// The command that made the report, as typed.
+    pub command: String,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// Prompts behind a measured value.
+    pub prompts: usize,
+    /// Wall-clock time of the whole run.
+    pub seconds: f64,
+    /// Hash of the resolved plan.
+    pub plan_hash: String,
+    /// The machine in words; may be empty.
+    pub machine: String,
+}
+
+impl Default for About {
+    fn default() -> Self {
+        About {
+            title: "Do Transformers learn second\u{2011}order methods in context?".into(),
+            purpose: "A reproduction of Fu, Chen, Jia and Sharan (NeurIPS 2024). Each checkable statement of the \
+                      paper is a claim with a bound; this page shows what was measured, how certain it is, and \
+                      whether the claim holds. Where the paper misprints, the printed and the corrected form are \
+                      both run."
+                .into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            command: "iclab reproduce".into(),
+            seed: 0,
+            prompts: 0,
+            seconds: 0.0,
+            plan_hash: String::new(),
+            machine: String::new(),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Line panels: curves, bands, markers and reference lines in one coordinate system.
+
+use lab::figure::{At, LinesPanel, Series, Stroke};
+
+use crate::axis::{Mapping, Tick};
+use crate::families::{Look, Looks, looks};
+use crate::legend::{Legend, marker};
+use crate::panel::{Drawing, Frame, Labels, SMALL};
+use crate::svg::{Align, Style, Svg, Tone, path};
+use crate::text::{Weight, format_number, text_width, wrap};
+
+/// At most this many points of a series answer to the pointer; a longer curve is thinned evenly.
+const HOVER_LIMIT: usize = 160;
+const NOTE: Style = Style::new(10.5, Tone::Muted, Align::Start);
+const NOTE_LINE: f64 = 12.0;
+
+/// A line panel measured for a plot of a given size.
+#[derive(Debug)]
+pub struct Lines<'a> {
+    panel: &'a LinesPanel,
+    key: String,
+    labels: Labels,
+    x: Mapping,
+    y: Mapping,
+    x_ticks: Vec<Tick>,
+    y_ticks: Vec<Tick>,
+    looks: Looks,
+    legend: Legend,
+    /// Lines of each label at the right edge, with the height they are set at (fraction of the axis).
+    side_notes: Vec<(f64, Vec<String>)>,
+    /// Labels above the plot: row, centre and text.
+    top_notes: Vec<(usize, f64, String)>,
+    frame: Frame,
+}
+
+impl<'a> Lines<'a> {
+    /// Measures a panel for a plot of `width` × `height`.
+    pub fn new(panel: &'a LinesPanel, letter: &str, key: &str, width: f64, height: f64) -> Lines<'a> {
+        let x = Mapping::new(panel.x.scale, panel.x.range, reach(panel, true), 0.02);
+        let y = Mapping::new(panel.y.scale, panel.y.range, reach(panel, false), 0.04);
+        let x_ticks = horizontal_ticks(&x, width);
+        let y_ticks = y.ticks((height / 42.0) as usize);
+        let labels = Labels::new(letter, &panel.title, &panel.x.label, &panel.y.label, width, height);
+        let looks = looks(panel, key);
+        let side_notes = side_notes(panel, &y, height);
+        let top_notes = top_notes(panel, &x, width);
+
+        let widest = y_ticks.iter().map(|t| text_width(&t.label, SMALL, Weight::Regular)).fold(0.0, f64::max);
+        let notes =
+            side_notes.iter().flat_map(|(_, l)| l).map(|l| text_width(l, NOTE.size, NOTE.weight) + 8.0);
+        let overhang = x_ticks.last().map_or(0.0, |t| text_width(&t.label, SMALL, Weight::Regular) / 2.0);
+        let mut right = notes.fold(overhang + 4.0, f64::max);
+        right += looks.bars.iter().map(|b| b.width() + 14.0).sum::<f64>();
+        let legend = Legend::new(looks.entries.clone(), width + right.max(8.0) - 8.0);
+        right = right.max(legend.width() - width + 4.0);
+        let rows = top_notes.iter().map(|n| n.0 + 1).max().unwrap_or(0) as f64;
+        let bars = looks.bars.iter().map(|b| b.above()).fold(0.0, f64::max);
+        let frame = Frame {
+            width,
+            height,
+            left: labels.beside(widest),
+            right,
+            top: (labels.above() + rows * NOTE_LINE).max(bars),
+            bottom: labels.below() + legend.height() + 6.0,
+        };
+        let key = key.to_string();
+        Lines { panel, key, labels, x, y, x_ticks, y_ticks, looks, legend, side_notes, top_notes, frame }
+    }
+
+    fn at(&self, (px, py): (f64, f64), (vx, vy): (f64, f64)) -> (f64, f64) {
+        (px + self.frame.width * self.x.place(vx), py + self.frame.height * (1.0 - self.y.place(vy)))
+    }
+
+    fn grid(&self, svg: &mut Svg, (px, py): (f64, f64)) {
+        let Frame { width, height, .. } = self.frame;
+        for tick in &self.x_ticks {
+            let x = px + width * self.x.place(tick.value);
+            svg.line((x, py), (x, py + height), Tone::Grid, 1.0);
+            svg.line((x, py + height), (x, py + height + 4.5), Tone::Axis, 1.0);
+            svg.text(x, py + height + 16.5, Style::new(SMALL, Tone::Muted, Align::Middle), &tick.label);
+        }
+        for tick in &self.y_ticks {
+            let y = py + height * (1.0 - self.y.place(tick.value));
+            svg.line((px, y), (px + width, y), Tone::Grid, 1.0);
+            svg.line((px - 4.5, y), (px, y), Tone::Axis, 1.0);
+            svg.text(px - 7.5, y + 3.9, Style::new(SMALL, Tone::Muted, Align::End), &tick.label);
+        }
+        for value in self.x.minor_ticks() {
+            let x = px + width * self.x.place(value);
+            svg.line((x, py + height), (x, py + height + 2.5), Tone::Axis, 0.8);
+        }
+        for value in self.y.minor_ticks() {
+            let y = py + height * (1.0 - self.y.place(value));
+            svg.line((px - 2.5, y), (px, y), Tone::Axis, 0.8);
+        }
+        svg.line((px, py), (px, py + height), Tone::Axis, 1.0);
+        svg.line((px, py + height), (px + width, py + height), Tone::Axis, 1.0);
+    }
+
+    fn references(&self, svg: &mut Svg, (px, py): (f64, f64)) {
+        let Frame { width, height, .. } = self.frame;
+        for reference in &self.panel.references {
+            let (from, to) = match reference.at {
+                At::X(v) if self.x.contains(v) => {
+                    let x = px + width * self.x.place(v);
+                    ((x, py - 3.0), (x, py + height))
+                }
+                At::Y(v) if self.y.contains(v) => {
+                    let y = py + height * (1.0 - self.y.place(v));
+                    ((px, y), (px + width + 4.0, y))
+                }
+                _ => continue,
+            };
+            let line = svg.tag("line").num("x1", from.0).num("y1", from.1).num("x2", to.0).num("y2", to.1);
+            let line = line.attr("class", "note").attr("stroke", "#555a62").num("stroke-width", 1.1);
+            line.attr("stroke-dasharray", "1.5 2.5").titled(&reference.label);
+        }
+        for (place, lines) in &self.side_notes {
+            let middle = py + height * (1.0 - place);
+            let first = middle + 3.7 - (lines.len() - 1) as f64 * NOTE_LINE / 2.0;
+            for (i, line) in lines.iter().enumerate() {
+                svg.text(px + width + 8.0, first + i as f64 * NOTE_LINE, NOTE, line);
+            }
+        }
+        for (row, centre, text) in &self.top_notes {
+            let style = Style { align: Align::Middle, ..NOTE };
+            svg.text(px + centre, py - 6.0 - *row as f64 * NOTE_LINE, style, text);
+        }
+    }
+
+    fn band(&self, svg: &mut Svg, origin: (f64, f64), series: &Series, look: Look) {
+        let pairs = series.points.iter().zip(&series.band);
+        let sound = |p: &(f64, f64), b: &(f64, f64)| p.0.is_finite() && b.0.is_finite() && b.1.is_finite();
+        let pairs: Vec<_> = pairs.filter(|(p, b)| sound(p, b)).collect();
+        if series.stroke == Stroke::Markers {
+            let ends = pairs.iter().flat_map(|(p, b)| {
+                [Some(self.at(origin, (p.0, b.0))), Some(self.at(origin, (p.0, b.1))), None]
+            });
+            let bars = svg.tag("path").attr("d", &path(ends)).attr("fill", "none").stroke_ink(look.ink);
+            bars.num("stroke-width", 1.2).end();
+        } else if pairs.len() > 1 {
+            let up = pairs.iter().map(|(p, b)| Some(self.at(origin, (p.0, b.1))));
+            let down = pairs.iter().rev().map(|(p, b)| Some(self.at(origin, (p.0, b.0))));
+            let area = svg.tag("path").attr("d", &format!("{}Z", path(up.chain(down))));
+            area.fill_ink(look.ink).num("fill-opacity", 0.16).end();
+        }
+    }
+
+    fn curve(&self, svg: &mut Svg, origin: (f64, f64), series: &Series, look: Look, thin: bool) {
+        if series.stroke == Stroke::Markers {
+            return;
+        }
+        let finite = |&(x, y): &(f64, f64)| (x.is_finite() && y.is_finite()).then(|| self.at(origin, (x, y)));
+        let line = svg.tag("path").attr("d", &path(series.points.iter().map(finite))).attr("fill", "none");
+        let line = line.stroke_ink(look.ink).num("stroke-width", if thin { 1.5 } else { 2.0 });
+        let line = line.attr("stroke-linejoin", "round");
+        match series.stroke {
+            Stroke::Dashed => line.attr("stroke-dasharray", "6 3.5").end(),
+            _ => line.attr("stroke-linecap", "round").end(),
+        }
+    }
+
+    /// Markers, and invisible targets that show the value of a point.
+    fn points(&self, svg: &mut Svg, origin: (f64, f64), series: &Series, look: Look) {
+        let marked = matches!(series.stroke, Stroke::Markers | Stroke::LineMarkers);
+        let stride = if marked { 1 } else { series.points.len().div_ceil(HOVER_LIMIT).max(1) };
+        for (i, &(x, y)) in series.points.iter().enumerate().step_by(stride) {
+            if !(x.is_finite() && y.is_finite() && self.x.contains(x)) {
+                continue;
+            }
+            let mut title = format!("{}\n{}: {}\n", series.label, self.panel.x.label, format_number(x));
+            title += &format!("{}: {}", self.panel.y.label, format_number(y));
+            if let Some((low, high)) = series.band.get(i) {
+                title += &format!(" [{}, {}]", format_number(*low), format_number(*high));
+            }
+            let (cx, cy) = self.at(origin, (x, y));
+            if self.y.contains(y) {
+                if marked {
+                    marker(svg, look.shape, (cx, cy), look.ink, Some(title.trim_start()));
+                } else {
+                    let target = svg.tag("circle").num("cx", cx).num("cy", cy).num("r", 5.0);
+                    target.titled(title.trim_start());
+                }
+            } else if marked && y < self.y.low {
+                // Below the axis: an arrow head on the floor says "further down".
+                let floor = origin.1 + self.frame.height;
+                let head = path(
+                    [(-3.5, -7.0), (3.5, -7.0), (0.0, -1.0)]
+                        .iter()
+                        .map(|(dx, dy)| Some((cx + dx, floor + dy))),
+                );
+                let tag =
+                    svg.tag("path").attr("d", &format!("{head}Z")).attr("fill", "none").stroke_ink(look.ink);
+                tag.num("stroke-width", 1.3).titled(title.trim_start());
+            }
+        }
+    }
+}
+
+impl Drawing for Lines<'_> {
+    fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    fn draw(&self, svg: &mut Svg, px: f64, py: f64) {
+        let origin = (px, py);
+        let Frame { width, height, .. } = self.frame;
+        self.grid(svg, origin);
+        let clip = format!("{}-clip", self.key);
+        svg.tag("clipPath").attr("id", &clip).open();
+        let area = svg.tag("rect").num("x", px - 1.0).num("y", py - 3.0).num("width", width + 5.0);
+        area.num("height", height + 4.0).end();
+        svg.close("clipPath");
+        svg.tag("g").attr("clip-path", &format!("url(#{clip})")).open();
+        let all = || self.panel.series.iter().zip(&self.looks.looks);
+        let thin = self.panel.series.len() > 8;
+        for (series, look) in all().filter(|(s, _)| !s.band.is_empty()) {
+            self.band(svg, origin, series, *look);
+        }
+        for (series, look) in all() {
+            self.curve(svg, origin, series, *look, thin);
+        }
+        svg.close("g");
+        self.references(svg, origin);
+        let marked = |s: &Series| matches!(s.stroke, Stroke::Markers | Stroke::LineMarkers);
+        svg.tag("g").attr("fill-opacity", "0").open();
+        for (series, look) in all().filter(|(s, _)| !marked(s)) {
+            self.points(svg, origin, series, *look);
+        }
+        svg.close("g");
+        for (series, look) in all().filter(|(s, _)| marked(s)) {
+            self.points(svg, origin, series, *look);
+        }
+        let rows = self.top_notes.iter().map(|n| n.0 + 1).max().unwrap_or(0) as f64;
+        let ticks =
+            self.y_ticks.iter().map(|t| text_width(&t.label, SMALL, Weight::Regular)).fold(0.0, f64::max);
+        self.labels.draw(svg, origin, self.frame, ticks, rows * NOTE_LINE);
+        let mut bar_x = px + width + 14.0;
+        let notes =
+            self.side_notes.iter().flat_map(|(_, l)| l).map(|l| text_width(l, NOTE.size, NOTE.weight) + 8.0);
+        bar_x += notes.fold(0.0, f64::max);
+        for bar in &self.looks.bars {
+            bar.draw(svg, bar_x, py, height);
+            bar_x += bar.width() + 14.0;
+        }
+        self.legend.draw(svg, px, py + height + self.labels.below());
+    }
+}
+
+/// All values that decide the reach of an axis: data, bands and reference lines.
+fn reach(panel: &LinesPanel, horizontal: bool) -> impl Iterator<Item = f64> + '_ {
+    let pick = move |(x, y): (f64, f64)| if horizontal { x } else { y };
+    let data = panel.series.iter().flat_map(|s| &s.points).map(move |&p| pick(p));
+    let bands = panel.series.iter().flat_map(|s| &s.band).flat_map(|&(low, high)| [low, high]);
+    let lines = panel.references.iter().filter_map(move |r| match r.at {
+        At::X(v) if horizontal => Some(v),
+        At::Y(v) if !horizontal => Some(v),
+        _ => None,
+    });
+    data.chain(bands.filter(move |_| !horizontal)).chain(lines)
+}
+
+/// As many ticks as their labels leave room for.
+fn horizontal_ticks(axis: &Mapping, width: f64) -> Vec<Tick> {
+    let clear = |ticks: &Vec<Tick>| {
+        ticks.windows(2).all(|w| {
+            let apart = width * (axis.place(w[1].value) - axis.place(w[0].value));
+            let widths = [&w[0], &w[1]].map(|t| text_width(&t.label, SMALL, Weight::Regular));
+            apart >= (widths[0] + widths[1]) / 2.0 + 9.0
+        })
+    };
+    (3..=8).rev().map(|wanted| axis.ticks(wanted)).find(clear).unwrap_or_else(|| axis.ticks(3))
+}
+
+/// Labels of horizontal references, right of the plot, pushed apart where they would touch.
+fn side_notes(panel: &LinesPanel, y: &Mapping, height: f64) -> Vec<(f64, Vec<String>)> {
+    let wanted = panel.references.iter().filter_map(|r| match r.at {
+        At::Y(v) if y.contains(v) && !r.label.is_empty() => {
+            Some((y.place(v), wrap(&r.label, 92.0, NOTE.size, NOTE.weight)))
+        }
+        _ => None,
+    });
+    let mut notes: Vec<(f64, Vec<String>)> = wanted.collect();
+    notes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = |lines: &[String]| lines.len() as f64 * NOTE_LINE / 2.0 / height;
+    for i in 1..notes.len() {
+        let least = notes[i - 1].0 + half(&notes[i - 1].1) + half(&notes[i].1);
+        notes[i].0 = notes[i].0.max(least);
+    }
+    let mut ceiling = 1.0 + NOTE_LINE / 2.0 / height;
+    for (place, lines) in notes.iter_mut().rev() {
+        *place = place.min(ceiling - half(lines));
+        ceiling = *place - half(lines);
+    }
+    notes
+}
+
+/// Labels of vertical references, above the plot, in as many rows as keep them apart.
+fn top_notes(panel: &LinesPanel, x: &Mapping, width: f64) -> Vec<(usize, f64, String)> {
+    let mut rows: Vec<f64> = Vec::new();
+    let mut wanted: Vec<(f64, &str)> = Vec::new();
+    for reference in panel.references.iter().filter(|r| !r.label.is_empty()) {
+        if let At::X(v) = reference.at
+            && x.contains(v)
+        {
+            wanted.push((width * x.place(v), &reference.label));
+        }
+    }
+    wanted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let place = |(centre, label): (f64, &str)| {
+        let half = text_width(label, NOTE.size, NOTE.weight) / 2.0;
+        let centre = centre.min(width - half).max(half);
+        let row = rows.iter().position(|end| centre - half >= end + 8.0).unwrap_or(rows.len());
+        if row == rows.len() {
+            rows.push(0.0);
+        }
+        rows[row] = centre + half;
+        (row, centre, label.to_string())
+    };
+    wanted.into_iter().map(place).collect()
+}

@@ -1,0 +1,92 @@
+//! Writes a report into a directory.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use lab::claims::{Claim, Findings};
+use lab::figure::Figure;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::{About, Counts, Error, figure_csv, figure_png, figure_svg, index_html, table_csv};
+
+/// Pixels per SVG unit in PNGs: sharp on screens and at column width in print.
+const PNG_SCALE: f32 = 2.5;
+
+/// The ledger as other programs read it. A value or bound that is not finite is `null`.
+#[derive(Serialize)]
+struct Ledger<'a> {
+    about: &'a About,
+    counts: Counts,
+    analyses: Vec<Group<'a>>,
+}
+
+#[derive(Serialize)]
+struct Group<'a> {
+    analysis: &'a str,
+    title: &'a str,
+    seconds: f64,
+    claims: &'a [Claim],
+}
+
+impl Group<'_> {
+    fn of(found: &Findings) -> Group<'_> {
+        Group {
+            analysis: &found.analysis,
+            title: &found.title,
+            seconds: found.seconds,
+            claims: &found.claims,
+        }
+    }
+}
+
+/// Writes `index.html`, `ledger.json`, `figures/ID.{svg,png,csv}` and `tables/ID.csv` into `dir`, which exists.
+///
+/// The caller renames the directory into place, so a reader never sees half a report.
+pub fn write(findings: &[Findings], about: &About, dir: &Path) -> Result<(), Error> {
+    let figures: Vec<&Figure> = findings.iter().flat_map(|f| &f.figures).collect();
+    let tables: Vec<_> = findings.iter().flat_map(|f| &f.tables).collect();
+    check_ids("figure", figures.iter().map(|f| f.id.as_str()))?;
+    check_ids("table", tables.iter().map(|t| t.id.as_str()))?;
+    let save = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).map_err(|source| Error::Write { path: path.into(), source })
+    };
+    let folder = |name: &str| {
+        let path = dir.join(name);
+        fs::create_dir_all(&path).map_err(|source| Error::Write { path: path.clone(), source })?;
+        Ok::<_, Error>(path)
+    };
+    let figure_dir = folder("figures")?;
+    figures.par_iter().try_for_each(|figure| {
+        let path = |ending: &str| figure_dir.join(format!("{}.{ending}", figure.id));
+        save(&path("svg"), figure_svg(figure).as_bytes())?;
+        save(&path("csv"), figure_csv(figure).as_bytes())?;
+        save(&path("png"), &figure_png(figure, PNG_SCALE)?)
+    })?;
+    let table_dir = folder("tables")?;
+    for table in tables {
+        save(&table_dir.join(format!("{}.csv", table.id)), table_csv(table).as_bytes())?;
+    }
+    let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
+    let ledger = Ledger { about, counts, analyses: findings.iter().map(Group::of).collect() };
+    save(&dir.join("ledger.json"), &serde_json::to_vec_pretty(&ledger)?)?;
+    save(&dir.join("index.html"), index_html(findings, about).as_bytes())
+}
+
+/// Ids become file names: plain characters only, and each once.
+fn check_ids<'a>(what: &'static str, ids: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    let mut seen = HashSet::new();
+    for id in ids {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let reason = if id.is_empty() || !id.chars().all(plain) {
+            "cannot be a file name"
+        } else if !seen.insert(id.to_ascii_lowercase()) {
+            "occurs twice"
+        } else {
+            continue;
+        };
+        return Err(Error::Id { what, id: id.into(), reason });
+    }
+    Ok(())
+}
