@@ -1,2 +1,77 @@
-//! iclab
-fn main() {}
+//! `iclab`: which algorithm does a sequence model run when it learns in context?
+//!
+//! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim fails, 2 an error.
+
+mod bench;
+mod compare;
+mod error;
+mod learners;
+mod list;
+mod npz;
+mod output;
+mod plan;
+mod predict;
+mod progress;
+mod reproduce;
+mod sample;
+mod shell;
+mod task;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A laboratory for one question: which algorithm does a sequence model run when it learns in context?
+///
+/// Prompts go in, learners predict along their steps, pairs of trajectories are compared, claims and figures come out.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Examples:
+  iclab reproduce                                   check the paper's statements, write report/index.html
+  iclab compare newton gd --out newton-gd           how do two algorithms relate?
+  iclab sample --prompts 320 --out p.npz            prompts for a model of your own …
+  iclab compare file:mine.npz newton --prompts p.npz --out mine    … and its predictions against Newton
+  iclab list solvers                                what there is
+
+Exit codes: 0 done and all claims asked for hold, 1 a claim fails, 2 an error."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Reproduce(reproduce::ReproduceArgs),
+    Claims(reproduce::ClaimsArgs),
+    Compare(compare::CompareArgs),
+    Sample(sample::SampleArgs),
+    Predict(predict::PredictArgs),
+    List(list::ListArgs),
+    Bench(bench::BenchArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Reproduce(args) => reproduce::run(&args),
+        Command::Claims(args) => reproduce::claims(&args),
+        Command::Compare(args) => compare::run(&args).map(|()| true),
+        Command::Sample(args) => sample::run(&args).map(|()| true),
+        Command::Predict(args) => predict::run(&args).map(|()| true),
+        Command::List(args) => list::run(&args).map(|()| true),
+        Command::Bench(args) => bench::run(&args).map(|()| true),
+        Command::Completions(args) => shell::completions(&args).map(|()| true),
+        Command::Man(args) => shell::man(&args).map(|()| true),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -76,7 +76,8 @@ pub struct Claim {
     pub statement: String,
     /// The number or words of the paper (or of the reference table), when there are any.
     pub quoted: String,
-    /// The measured value.
+    /// The measured value; NaN is written as null.
+    #[serde(deserialize_with = "nan_if_null")]
     pub measured: f64,
     /// 95 % interval of the measured value, when it has one.
     pub interval: Option<(f64, f64)>,
@@ -116,7 +117,7 @@ impl Claim {
 
     /// The same claim with its 95 % interval.
     pub fn interval(mut self, low: f64, high: f64) -> Self {
-        self.interval = Some((low, high));
+        self.interval = (!low.is_nan() && !high.is_nan()).then_some((low, high));
         self
     }
 
@@ -131,6 +132,10 @@ impl Claim {
         self.figure = Some(id.to_string());
         self
     }
+}
+
+fn nan_if_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(value)?.unwrap_or(f64::NAN))
 }
 
 /// Everything one analysis found.

@@ -126,7 +126,7 @@ pub struct Series {
     pub band: Vec<(f64, f64)>,
     /// How to draw it.
     pub stroke: Stroke,
-    /// Position in an ordered family (Newton step 5 of 0…24) in [0,1] for a graded colour; a categorical colour when absent.
+    /// Position in an ordered family (Newton step 5 of 0…24) from 0 to 1 for a graded colour; a categorical colour when absent.
     pub grade: Option<f64>,
 }
 

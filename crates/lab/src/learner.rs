@@ -19,6 +19,8 @@ pub enum Unit {
     Pass,
     /// One layer of a network.
     Layer,
+    /// Whatever the maker of a file of predictions counted.
+    Step,
 }
 
 impl fmt::Display for Unit {
@@ -27,6 +29,7 @@ impl fmt::Display for Unit {
             Unit::Iteration => "iterations",
             Unit::Pass => "passes",
             Unit::Layer => "layers",
+            Unit::Step => "steps",
         })
     }
 }

@@ -1,0 +1,95 @@
+//! `iclab list`: what there is, from the registries.
+
+use clap::{Args, ValueEnum};
+use lab::registry::Setting;
+use serde_json::json;
+
+use crate::error::Result;
+
+/// What to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// Algorithms
+    Solvers,
+    /// Function classes
+    Functions,
+    /// Input distributions
+    Inputs,
+    /// Analyses with their claims
+    Analyses,
+}
+
+/// Lists what there is.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  iclab list\n  iclab list solvers\n  iclab list functions --json")]
+pub struct ListArgs {
+    /// Which registry; all of them when left out
+    what: Option<What>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+struct Entry {
+    name: &'static str,
+    summary: &'static str,
+    cite: &'static str,
+    settings: &'static [Setting],
+}
+
+/// Runs the command.
+pub fn run(args: &ListArgs) -> Result<()> {
+    let wanted: Vec<What> = match args.what {
+        Some(what) => vec![what],
+        None => What::value_variants().to_vec(),
+    };
+    let mut all = serde_json::Map::new();
+    for (i, what) in wanted.iter().enumerate() {
+        let entries = entries(*what);
+        let name = format!("{what:?}").to_lowercase();
+        if args.json {
+            let rows = entries.iter().map(|e| {
+                let settings = e.settings.iter().map(|s| json!({"name": s.name, "default": s.default, "help": s.help}));
+                json!({"name": e.name, "summary": e.summary, "cite": e.cite, "settings": settings.collect::<Vec<_>>()})
+            });
+            all.insert(name, rows.collect());
+            continue;
+        }
+        if i > 0 {
+            println!();
+        }
+        println!("{name}");
+        for entry in entries {
+            let cite = if entry.cite.is_empty() { String::new() } else { format!(" [{}]", entry.cite) };
+            println!("  {:<22} {}{cite}", entry.name, entry.summary);
+            for setting in entry.settings {
+                println!("  {:22}   {}={}  {}", "", setting.name, setting.default, setting.help);
+            }
+        }
+    }
+    if args.json {
+        println!("{:#}", serde_json::Value::Object(all));
+    }
+    Ok(())
+}
+
+fn entries(what: What) -> Vec<Entry> {
+    use lab::{analyses::ANALYSES, functions::FUNCTIONS, inputs::INPUTS, solvers::SOLVERS};
+    match what {
+        What::Solvers => SOLVERS
+            .iter()
+            .map(|r| Entry { name: r.name, summary: r.summary, cite: r.cite, settings: r.settings })
+            .collect(),
+        What::Functions => FUNCTIONS
+            .iter()
+            .map(|r| Entry { name: r.name, summary: r.summary, cite: r.cite, settings: r.settings })
+            .collect(),
+        What::Inputs => INPUTS
+            .iter()
+            .map(|r| Entry { name: r.name, summary: r.summary, cite: "", settings: r.settings })
+            .collect(),
+        What::Analyses => {
+            ANALYSES.iter().map(|r| Entry { name: r.id, summary: r.title, cite: "", settings: &[] }).collect()
+        }
+    }
+}

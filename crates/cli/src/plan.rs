@@ -1,0 +1,45 @@
+//! Resolved plans: what was run, every default written out, stored beside what came of it.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::output::{PLAN, write_file};
+
+/// Hash of a plan, 16 hex digits (FNV-1a over its TOML): names the same experiment on every machine.
+pub fn hash(plan: &impl Serialize) -> String {
+    let text = text(plan);
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+fn text(plan: &impl Serialize) -> String {
+    toml::to_string(plan).expect("plans are plain tables of text and numbers")
+}
+
+/// Writes `plan.toml` into a directory.
+pub fn write(plan: &impl Serialize, dir: &Path) -> Result<()> {
+    let head = format!(
+        "# iclab {}: what was run, every default written out. Hash {}.\n",
+        env!("CARGO_PKG_VERSION"),
+        hash(plan)
+    );
+    write_file(&dir.join(PLAN), (head + &text(plan)).as_bytes())
+}
+
+/// Reads a plan, refusing fields that do not exist.
+pub fn read<P: DeserializeOwned>(path: &Path) -> Result<P> {
+    let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+    toml::from_str(&text).map_err(|e| Error::content(path, e.message().to_string() + &place(&text, e.span())))
+}
+
+/// " (line 3: 'sed = 1')"
+fn place(text: &str, span: Option<std::ops::Range<usize>>) -> String {
+    let Some(span) = span else { return String::new() };
+    let number = text[..span.start.min(text.len())].matches('\n').count();
+    format!(" (line {}: '{}')", number + 1, text.lines().nth(number).unwrap_or_default().trim())
+}

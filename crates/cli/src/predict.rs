@@ -1,0 +1,57 @@
+//! `iclab predict`: a learner's predictions on prompts from a file.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lab::Steps;
+
+use crate::error::Result;
+use crate::npz::{self, Values};
+use crate::{learners, progress, task};
+
+/// Runs a learner on prompts and writes its predictions as .npz: `steps` [s], `values` [s,b,n] (float64) and
+/// `diverged` [s], the number of prompts it has left for good at each step.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  iclab predict newton --steps 0..=24 --prompts p.npz --out o.npz\n  \
+                        iclab predict gd:eta=0.01 --steps pow2:0..=12 --prompts p.npz --out gd.npz\n  \
+                        iclab predict bfgs:line_search=armijo --prompts p.npz --out bfgs.npz")]
+pub struct PredictArgs {
+    /// Learner, with settings as NAME:setting=value (see `iclab list solvers`)
+    learner: String,
+    /// Steps to record: 5, 1,50,100, 0..=24, 50..=1300/50, pow2:0..=12; the learner's own when left out
+    #[arg(long)]
+    steps: Option<String>,
+    /// File with `xs` [b,n,d] and `ys` [b,n]
+    #[arg(long)]
+    prompts: PathBuf,
+    /// File to write
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: &PredictArgs) -> Result<()> {
+    let learner = learners::build(&args.learner)?;
+    let steps = match &args.steps {
+        Some(text) => Steps::parse(text)?,
+        None => learner.default_steps(),
+    };
+    let prompts = task::read_prompts(&args.prompts)?;
+    let spinner = progress::spinner(&format!("{} on {} prompts", learner.id(), prompts.count()));
+    let found = learner.trajectory(&prompts, &steps)?;
+    spinner.finish_and_clear();
+    let (s, b, n) = found.values.dim();
+    let diverged: Vec<u64> = found.outcomes.iter().map(|o| o.diverged as u64).collect();
+    npz::write(
+        &args.out,
+        &[
+            ("steps", &[s], Values::Whole(steps.as_slice())),
+            ("values", &[s, b, n], Values::Real(found.values.as_slice().expect("standard layout"))),
+            ("diverged", &[s], Values::Whole(&diverged)),
+        ],
+    )?;
+    let left = diverged.iter().max().copied().unwrap_or(0);
+    let note = if left > 0 { format!("; diverged on up to {left} prompts") } else { String::new() };
+    println!("{}: {} at steps {steps} on {b} prompts of {n} points{note}", args.out.display(), learner.id());
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! `iclab sample`: prompts to a file.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::error::Result;
+use crate::npz::{self, Values};
+use crate::task::TaskArgs;
+
+/// Samples prompts and writes them as .npz: `xs` [b,n,d] and `ys` [b,n], float64.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  iclab sample --function linear --inputs gaussian --dim 20 --points 41 --prompts 320 --seed 7 --out p.npz\n  \
+                        iclab sample --inputs skewed:kappa=100 --out ill.npz\n  \
+                        iclab sample --function noisy-linear:sigma=0.1 --out noisy.npz"
+)]
+pub struct SampleArgs {
+    #[command(flatten)]
+    task: TaskArgs,
+    /// How many prompts
+    #[arg(long, default_value_t = 320, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    prompts: u32,
+    /// Index of the first prompt: `--first 320 --prompts 320` continues where 320 prompts ended
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// File to write
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: &SampleArgs) -> Result<()> {
+    let task = args.task.task()?;
+    let prompts = task.sample(args.task.seed(), "eval", args.first, args.prompts as usize);
+    let (b, n, d) = prompts.xs.dim();
+    let slice = "prompts are stored in standard layout";
+    npz::write(
+        &args.out,
+        &[
+            ("xs", &[b, n, d], Values::Real(prompts.xs.as_slice().expect(slice))),
+            ("ys", &[b, n], Values::Real(prompts.ys.as_slice().expect(slice))),
+        ],
+    )?;
+    println!("{}: {b} prompts of {n} points in {d} dimensions", args.out.display());
+    Ok(())
+}
