@@ -9,6 +9,7 @@ use lab::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table}
 use lab::matching::{self, Matching};
 use lab::rates::{RateFit, Trend, fit_rate};
 use lab::similarity::{Heatmap, Metric, View, induced_weights, of_errors, of_weights};
+use lab::solvers::label;
 use lab::{Learner, Steps};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -159,7 +160,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let findings = findings(&plan, &map, &matching, fit.as_ref(), count);
     spinner.set_message("drawing");
     let about = report::About {
-        title: format!("{} against {}", map.a.learner, map.b.learner),
+        title: title(&map),
         purpose: findings.summary.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         command: "iclab compare --plan plan.toml --out DIR".into(),
@@ -262,7 +263,6 @@ fn findings(
         map.label,
         map.floor()
     );
-    let name = |side: &lab::similarity::Side| format!("{} {}", side.learner, side.unit);
     let mut figures = vec![Figure {
         id: "map".into(),
         title: format!("{} of every pair of steps", map.label),
@@ -293,8 +293,8 @@ fn findings(
             caption: format!("{rate} Matches at the ends of what was searched are not fitted."),
             panels: vec![Panel::Lines(LinesPanel {
                 title: String::new(),
-                x: Axis::new(name(&map.a), Scale::Linear),
-                y: Axis::new(name(&map.b), if exponential { Scale::Log2 } else { Scale::Linear }),
+                x: Axis::new(map.a.label(), Scale::Linear),
+                y: Axis::new(map.b.label(), if exponential { Scale::Log2 } else { Scale::Linear }),
                 series,
                 references: vec![],
             })],
@@ -310,13 +310,17 @@ fn findings(
     let table = Table {
         id: "best-match".into(),
         title: "Best-matching steps".into(),
-        caption: format!("For each step of {} the best step of {}.", map.a.learner, map.b.learner),
-        columns: vec![name(&map.a), name(&map.b), map.label.into(), "95 % interval".into()],
+        caption: format!(
+            "For each step of {} the best step of {}.",
+            label(&map.a.learner),
+            label(&map.b.learner)
+        ),
+        columns: vec![map.a.label(), map.b.label(), map.label.into(), "95 % interval".into()],
         rows: rows.collect(),
     };
     Findings {
         analysis: "compare".into(),
-        title: format!("{} against {}", map.a.learner, map.b.learner),
+        title: title(map),
         summary,
         claims: vec![],
         figures,
@@ -325,11 +329,15 @@ fn findings(
     }
 }
 
+fn title(map: &Heatmap) -> String {
+    format!("{} against {}", label(&map.a.learner), label(&map.b.learner))
+}
+
 fn describe(fit: Option<&RateFit>, map: &Heatmap) -> String {
     let Some(fit) = fit else {
         return "Too few best matches away from the ends of the search to fit a rate.".into();
     };
-    let (a, b) = (&map.a.learner.name, &map.b.learner.name);
+    let (a, b) = (label(&map.a.learner), label(&map.b.learner));
     let scale = if fit.trend == Trend::Exponential { 1.0 / 2f64.ln() } else { 1.0 };
     let slope = fit.chosen().slope * scale;
     let interval = fit

@@ -244,6 +244,9 @@ pub fn solve_positive_definite(s: &[f64], c: &[f64]) -> Option<Vec<f64>> {
 
 /// (XᵀX)⁻¹Xᵀ [d,q] for X [q,d] of full column rank: maps answers to the weights they imply.
 pub fn left_inverse(xs: &[f64], d: usize) -> Option<Vec<f64>> {
+    if xs.len() < d * d {
+        return None;
+    }
     let x = DMatrix::from_row_slice(xs.len() / d, d, xs);
     let qr = x.qr();
     let diagonal = qr.r().diagonal();
@@ -371,5 +374,6 @@ mod tests {
         let mut back = vec![0.0; d];
         matvec(&left_inverse(&xs, d).unwrap(), &answers, &mut back);
         assert!(back.iter().zip(w).all(|(a, b)| (a - b).abs() < 1e-12));
+        assert!(left_inverse(&xs[..3 * d], d).is_none(), "three answers do not determine four weights");
     }
 }

@@ -8,6 +8,7 @@ use crate::learner::{Learner, Trajectory, Unit};
 use crate::linalg::{dot, left_inverse, matvec, norm};
 use crate::prompts::{Prompts, Questions};
 use crate::registry::Id;
+use crate::solvers;
 use crate::steps::Steps;
 
 /// How two vectors are compared.
@@ -58,6 +59,13 @@ pub struct Side {
     pub unit: Unit,
     /// Its steps.
     pub steps: Steps,
+}
+
+impl Side {
+    /// `Newton iterations`
+    pub fn label(&self) -> String {
+        format!("{} {}", solvers::label(&self.learner), self.unit)
+    }
 }
 
 impl Heatmap {

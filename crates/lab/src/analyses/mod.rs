@@ -162,8 +162,8 @@ pub fn heatmap_panel(title: &str, map: &Heatmap, matching: &Matching) -> Panel {
     let rows = map.b.steps.len();
     Panel::Heatmap(HeatmapPanel {
         title: title.to_string(),
-        x_label: format!("{} {}", map.a.learner, map.a.unit),
-        y_label: format!("{} {}", map.b.learner, map.b.unit),
+        x_label: map.a.label(),
+        y_label: map.b.label(),
         x_steps: map.a.steps.as_slice().to_vec(),
         y_steps: map.b.steps.as_slice().to_vec(),
         values: (0..rows).map(|j| map.mean.column(j).to_vec()).collect(),

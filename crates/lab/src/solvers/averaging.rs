@@ -9,6 +9,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "averaging",
+    label: "averaging",
     summary: "w = Xᵀy/t, the mean of yᵢxᵢ",
     cite: "Garg et al. 2022",
     settings: &[],

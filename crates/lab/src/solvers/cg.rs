@@ -10,6 +10,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "cg",
+    label: "CG",
     summary: "conjugate gradient on Sw = c",
     cite: "Hestenes and Stiefel 1952",
     settings: &[LAMBDA],

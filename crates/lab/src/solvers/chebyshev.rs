@@ -10,6 +10,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "chebyshev",
+    label: "Chebyshev",
     summary: "Chebyshev semi-iteration on the interval [λmin, λmax] of S's positive eigenvalues",
     cite: "Golub and Varga 1961",
     settings: &[LAMBDA],

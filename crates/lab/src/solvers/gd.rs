@@ -12,6 +12,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "gd",
+    label: "GD",
     summary: "gradient descent w ← w − η(Sw − c) from w = 0",
     cite: "Cauchy 1847",
     settings: &[

@@ -9,6 +9,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "knn",
+    label: "k-NN",
     summary: "k nearest neighbours: the mean label of the k closest inputs",
     cite: "Fix and Hodges 1951",
     settings: &[Setting { name: "k", default: "3", help: "neighbours, 1 to 1000" }],

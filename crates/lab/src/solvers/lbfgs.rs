@@ -14,6 +14,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "lbfgs",
+    label: "L-BFGS",
     summary: "limited-memory BFGS with a named line search",
     cite: "Nocedal 1980; Liu and Nocedal 1989",
     settings: &[

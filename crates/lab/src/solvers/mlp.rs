@@ -11,6 +11,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "mlp-gd",
+    label: "two-layer network",
     summary: "full-batch GD or Adam on a two-layer network aᵀ act(Wx+v)+b fitted to the pairs read",
     cite: "Garg et al. 2022; Fu et al. 2024",
     settings: &[

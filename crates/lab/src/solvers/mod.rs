@@ -27,12 +27,14 @@ pub use problem::Problem;
 
 use crate::error::Result;
 use crate::learner::Learner;
-use crate::registry::{Row, Setting, Settings, Spec};
+use crate::registry::{Id, Row, Setting, Settings, Spec};
 
 /// One row of the registry of algorithms.
 pub struct SolverRow {
     /// Name in configs and on the command line.
     pub name: &'static str,
+    /// Name in figures.
+    pub label: &'static str,
     /// What it is, one line.
     pub summary: &'static str,
     /// Where it comes from.
@@ -97,6 +99,17 @@ pub fn build(text: &str) -> Result<Box<dyn Learner>> {
 /// `text` with every default written out, for plans.
 pub fn resolve(text: &str) -> Result<String> {
     Ok(Spec::parse(text)?.find("solver", SOLVERS)?.1.resolved())
+}
+
+/// The name of a learner in figures: `BFGS (line_search=armijo)`; an id of something else stays as it is.
+pub fn label(id: &Id) -> String {
+    let Some(row) = SOLVERS.iter().find(|row| row.name == id.name) else { return id.to_string() };
+    let given = |(name, value): (&String, &String)| {
+        let default = row.settings.iter().any(|s| s.name == name && s.default == value);
+        (!default).then(|| format!("{name}={value}"))
+    };
+    let given: Vec<String> = id.given.iter().filter_map(given).collect();
+    if given.is_empty() { row.label.into() } else { format!("{} ({})", row.label, given.join(", ")) }
 }
 
 /// The setting that lets an algorithm act on S + λI.

@@ -30,6 +30,7 @@ const LAWS: Laws =
 /// Registry row.
 pub const HEAVY_BALL: SolverRow = SolverRow {
     name: "heavy-ball",
+    label: "heavy ball",
     summary: "gradient descent with Polyak's momentum",
     cite: "Polyak 1964",
     settings: SETTINGS,
@@ -40,6 +41,7 @@ pub const HEAVY_BALL: SolverRow = SolverRow {
 /// Registry row.
 pub const NESTEROV: SolverRow = SolverRow {
     name: "nesterov",
+    label: "Nesterov",
     summary: "Nesterov's accelerated gradient",
     cite: "Nesterov 1983",
     settings: SETTINGS,

@@ -12,6 +12,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "newton",
+    label: "Newton",
     summary: "Newton–Schulz M ← 2M − MSM from M = αS, with w = Mc",
     cite: "Schulz 1933; Ben-Israel 1965",
     settings: &[

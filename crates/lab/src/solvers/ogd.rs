@@ -13,6 +13,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "ogd",
+    label: "online GD",
     summary: "online gradient descent, η_k = 1/‖x_k‖²; step s makes s passes over the pairs (Kaczmarz sweeps)",
     cite: "Kaczmarz 1937; Zinkevich 2003",
     settings: &[Setting {

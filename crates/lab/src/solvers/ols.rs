@@ -13,6 +13,7 @@ const LAWS: Laws =
 /// Registry row.
 pub const OLS: SolverRow = SolverRow {
     name: "ols",
+    label: "OLS",
     summary: "ordinary least squares S⁺c, the solution of minimum norm",
     cite: "Moore 1920; Penrose 1955",
     settings: &[],
@@ -23,6 +24,7 @@ pub const OLS: SolverRow = SolverRow {
 /// Registry row.
 pub const RIDGE: SolverRow = SolverRow {
     name: "ridge",
+    label: "ridge",
     summary: "ridge regression (S + λI)⁻¹c",
     cite: "Hoerl and Kennard 1970",
     settings: &[Setting { name: "lambda", default: "0.01", help: "λ > 0; σ² for labels with noise σ" }],

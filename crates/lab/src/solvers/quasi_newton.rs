@@ -19,6 +19,7 @@ const LAWS: Laws =
 /// Registry row.
 pub const BFGS: SolverRow = SolverRow {
     name: "bfgs",
+    label: "BFGS",
     summary: "BFGS quasi-Newton with a named line search",
     cite: "Broyden, Fletcher, Goldfarb, Shanno 1970",
     settings: SETTINGS,
@@ -29,6 +30,7 @@ pub const BFGS: SolverRow = SolverRow {
 /// Registry row.
 pub const DFP: SolverRow = SolverRow {
     name: "dfp",
+    label: "DFP",
     summary: "DFP quasi-Newton, the update that the paper prints under the name BFGS (erratum E4)",
     cite: "Davidon 1959; Fletcher and Powell 1963",
     settings: SETTINGS,

@@ -11,6 +11,7 @@ use crate::steps::Steps;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "rls",
+    label: "RLS",
     summary: "recursive least squares, P ← P − Pxxᵀ P/(1 + xᵀPx) from P = δI",
     cite: "Plackett 1950",
     settings: &[Setting {
