@@ -1,0 +1,43 @@
+//! Times training steps and a forward pass; prints one JSON line per case.
+//!
+//! `cargo run --release -p iclab-engine --example bench [r1] [small] [lstm] [forward] [profile]`
+
+use std::error::Error;
+
+use engine::bench::{Timing, forward, lstm, profile, r1, small, train};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|choice| choice == name);
+    if wanted("r1") {
+        print("train", &train(&r1(), 1, 5)?);
+    }
+    if wanted("small") {
+        print("train", &train(&small(), 20, 200)?);
+    }
+    if wanted("lstm") {
+        print("train", &train(&lstm(), 1, 5)?);
+    }
+    if wanted("forward") {
+        print("forward-1280-prompts", &forward(&r1(), 1280, 1)?);
+    }
+    if chosen.iter().any(|choice| choice == "profile") {
+        for case in [r1(), small(), lstm()] {
+            println!("{}: milliseconds by operation", case.name);
+            profile(&case)?.iter().for_each(|(name, ms)| println!("{ms:10.2}  {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn print(what: &str, timing: &Timing) {
+    println!(
+        "{{\"what\":\"{what}\",\"name\":\"{}\",\"params\":{},\"median_ms\":{:.3},\"best_ms\":{:.3},\"buffer_mib\":{},\"loss\":{}}}",
+        timing.name,
+        timing.params,
+        timing.median_ms(),
+        timing.best_ms(),
+        timing.bytes >> 20,
+        if timing.loss.is_nan() { "null".to_string() } else { timing.loss.to_string() },
+    );
+}

@@ -1,0 +1,113 @@
+//! Adam with PyTorch's conventions, and clipping by the global gradient norm, over flat buffers.
+
+use rayon::prelude::*;
+
+use crate::simd::{sum, vectorised};
+
+/// Settings of Adam; the default is PyTorch's and the paper's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamConfig {
+    /// Decay of the mean of gradients.
+    pub beta1: f32,
+    /// Decay of the mean of squared gradients.
+    pub beta2: f32,
+    /// Added to the root of the mean of squares.
+    pub epsilon: f32,
+}
+
+impl Default for AdamConfig {
+    fn default() -> Self {
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+}
+
+/// The state of Adam: two moments per parameter and the number of steps taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Adam {
+    /// Settings.
+    pub config: AdamConfig,
+    /// Running mean of gradients.
+    pub mean: Vec<f32>,
+    /// Running mean of squared gradients.
+    pub square: Vec<f32>,
+    /// Steps taken.
+    pub step: u64,
+}
+
+/// Values that one task handles; also the unit of the norm's partial sums.
+const PIECE: usize = 1 << 15;
+
+impl Adam {
+    /// A fresh state for `len` parameters.
+    pub fn new(config: AdamConfig, len: usize) -> Self {
+        Self { config, mean: vec![0.0; len], square: vec![0.0; len], step: 0 }
+    }
+
+    /// One step with the given rate. With `clip`, gradients are scaled so that their norm is at most that.
+    /// Returns the norm before clipping (NaN or infinite if a gradient is).
+    ///
+    /// # Panics
+    /// If the buffers have different lengths.
+    pub fn step(&mut self, params: &mut [f32], grads: &[f32], rate: f32, clip: Option<f32>) -> f32 {
+        assert_eq!((params.len(), grads.len()), (self.mean.len(), self.mean.len()), "Adam's buffers");
+        let norm = gradient_norm(grads);
+        // PyTorch's clip_grad_norm_: the factor has 1e-6 added below the line and is at most 1.
+        let factor = clip.map_or(1.0, |limit| (limit / (norm + 1e-6)).min(1.0));
+        self.step += 1;
+        let AdamConfig { beta1, beta2, .. } = self.config;
+        // Bias corrections in double precision, as PyTorch computes them.
+        let correction1 = 1.0 - f64::from(beta1).powf(self.step as f64);
+        let correction2 = 1.0 - f64::from(beta2).powf(self.step as f64);
+        let rate = (f64::from(rate) / correction1) as f32;
+        let root = (1.0 / correction2.sqrt()) as f32;
+        (
+            params.par_chunks_mut(PIECE),
+            self.mean.par_chunks_mut(PIECE),
+            self.square.par_chunks_mut(PIECE),
+            grads.par_chunks(PIECE),
+        )
+            .into_par_iter()
+            .for_each(|(p, m, v, g)| update(p, m, v, g, factor, self.config, [rate, root]));
+        norm
+    }
+}
+
+/// The Euclidean norm of all gradients together. Partial sums are added in order, so it is always the same bits.
+pub fn gradient_norm(grads: &[f32]) -> f32 {
+    fn squares(grads: &[f32]) -> f64 {
+        if grads.len() <= PIECE {
+            return f64::from(square_sum(grads));
+        }
+        // Halved at a fixed place: the tree of sums depends on the length alone.
+        let (left, right) =
+            grads.split_at(grads.len().div_ceil(2).next_multiple_of(PIECE).min(grads.len() - 1));
+        let (left, right) = rayon::join(|| squares(left), || squares(right));
+        left + right
+    }
+    squares(grads).sqrt() as f32
+}
+
+vectorised! {
+    fn square_sum(x: &[f32]) -> f32 {
+        sum([x], |[x]| x * x)
+    }
+
+    /// `rate` has the correction of the mean in it, `root` is that of the root of squares.
+    fn update(
+        params: &mut [f32],
+        mean: &mut [f32],
+        square: &mut [f32],
+        grads: &[f32],
+        factor: f32,
+        config: AdamConfig,
+        rates: [f32; 2],
+    ) -> () {
+        let (AdamConfig { beta1, beta2, epsilon }, [rate, root]) = (config, rates);
+        for (((p, m), v), &g) in params.iter_mut().zip(mean).zip(square).zip(grads) {
+            let g = g * factor;
+            *m += (1.0 - beta1) * (g - *m);
+            *v = beta2 * *v + (1.0 - beta2) * g * g;
+            *p -= rate * *m / (v.sqrt() * root + epsilon);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A stack of LSTM layers with linear read-in and read-out, as `torch.nn.LSTM` computes it.
+
+use super::{positive, torch_linear};
+use crate::error::EngineError;
+use crate::ops::{Epilogue, Linear, LstmLayer, LstmQuery, MeanSquare, ReadOut};
+use crate::params::{Init, Param, ParamLayout, ParamSpec};
+use crate::plan::{Mode, PlanBuilder};
+use crate::runner::{Graph, Memory};
+
+/// Sizes of an LSTM; the default is the paper's network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LstmConfig {
+    /// Features of a token.
+    pub features: usize,
+    /// Width of every layer.
+    pub width: usize,
+    /// Layers.
+    pub layers: usize,
+}
+
+impl Default for LstmConfig {
+    fn default() -> Self {
+        Self { features: 20, width: 256, layers: 10 }
+    }
+}
+
+impl LstmConfig {
+    /// All parameters, in order, with PyTorch's names.
+    pub fn params(&self) -> Vec<ParamSpec> {
+        let h = self.width;
+        let init = Init::Uniform { bound: 1.0 / (h as f32).sqrt() };
+        let mut specs = torch_linear("read_in", self.features, h).to_vec();
+        for layer in 0..self.layers {
+            let mut add = |name: &str, shape: &[usize]| {
+                specs.push(ParamSpec::new(format!("lstm.{name}_l{layer}"), shape, init))
+            };
+            add("weight_ih", &[4 * h, h]);
+            add("weight_hh", &[4 * h, h]);
+            add("bias_ih", &[4 * h]);
+            add("bias_hh", &[4 * h]);
+        }
+        specs.extend(torch_linear("read_out", h, 1));
+        specs
+    }
+
+    /// Plans the network for `batch` prompts of `tokens` tokens.
+    pub(super) fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
+        self.build(batch, tokens, mode, None)
+    }
+
+    /// Plans queries after a prefix.
+    pub(super) fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
+        let fits = |memory: &Memory| matches!(memory, Memory::Lstm(prefix) if prefix.width == self.width);
+        if prefix.memories.len() != self.layers || !prefix.memories.iter().all(fits) {
+            return Err(EngineError::Unsupported("the prefix was run by another network".into()));
+        }
+        self.build(prefix.batch, queries, Mode::Infer, Some(&prefix.memories))
+    }
+
+    fn build(
+        &self,
+        batch: usize,
+        tokens: usize,
+        mode: Mode,
+        prefix: Option<&[Memory]>,
+    ) -> Result<Graph, EngineError> {
+        positive("features", self.features)?;
+        positive("width", self.width)?;
+        let layout = ParamLayout::new(self.params());
+        let place = |name: String| -> Param { layout.place(&name).expect("own parameter") };
+        let pair = |name: &str| ["weight", "bias"].map(|part| place(format!("{name}.{part}")));
+        let (width, rows) = (self.width, batch * tokens);
+        let mut plan = PlanBuilder::new(mode);
+        let input = plan.input(rows * self.features, false);
+        let mut stream = plan.kept(rows * width);
+        let sizes = [rows, self.features, width];
+        Linear::add(&mut plan, input, pair("read_in"), true, sizes, Epilogue::None, stream);
+        let mut hidden = vec![stream];
+        let mut memories = Vec::new();
+        for layer in 0..self.layers {
+            stream = match prefix {
+                None => {
+                    let params = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+                        .map(|name| place(format!("lstm.{name}_l{layer}")));
+                    let op = LstmLayer::add(&mut plan, stream, params, [batch, tokens, width, width]);
+                    memories.push(Memory::Lstm(op));
+                    op.out
+                }
+                Some(memories) => {
+                    let Memory::Lstm(prefix) = memories[layer] else {
+                        return Err(EngineError::Unsupported("the prefix was run by another network".into()));
+                    };
+                    LstmQuery::add(&mut plan, stream, prefix, tokens)
+                }
+            };
+            hidden.push(stream);
+        }
+        let stride = if prefix.is_none() { 2 } else { 1 };
+        let predictions = ReadOut::add(&mut plan, stream, pair("read_out"), [batch, tokens, width], stride);
+        let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
+        let loss = targets.map(|targets| MeanSquare::add(&mut plan, predictions, targets));
+        Ok(Graph {
+            plan: plan.finish(loss),
+            mode,
+            batch,
+            tokens,
+            longest: usize::MAX,
+            features: self.features,
+            params: layout.len(),
+            input,
+            targets,
+            hidden,
+            last: stream,
+            predictions,
+            loss,
+            memories,
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! Networks over tokens: they know nothing of prompts, only [batch, tokens, features] in and one number
+//! per x token out.
+
+mod gpt2;
+mod lstm;
+
+pub use crate::plan::Mode;
+pub use gpt2::Gpt2Config;
+pub use lstm::LstmConfig;
+
+use crate::error::EngineError;
+use crate::params::{Init, ParamLayout, ParamSpec};
+use crate::runner::{Graph, QueryRunner, Runner};
+
+/// A network to be built at any shape.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Network {
+    /// A Transformer.
+    Gpt2(Gpt2Config),
+    /// A stack of LSTM layers.
+    Lstm(LstmConfig),
+}
+
+impl Network {
+    /// Names, shapes and initial distributions of all parameters, in the order of the flat buffer.
+    pub fn params(&self) -> Vec<ParamSpec> {
+        match self {
+            Network::Gpt2(config) => config.params(),
+            Network::Lstm(config) => config.params(),
+        }
+    }
+
+    /// The layout of the flat parameter buffer.
+    pub fn layout(&self) -> ParamLayout {
+        ParamLayout::new(self.params())
+    }
+
+    /// Number of layers.
+    pub fn layers(&self) -> usize {
+        match self {
+            Network::Gpt2(config) => config.layers,
+            Network::Lstm(config) => config.layers,
+        }
+    }
+
+    /// Width of a hidden state.
+    pub fn width(&self) -> usize {
+        match self {
+            Network::Gpt2(config) => config.width,
+            Network::Lstm(config) => config.width,
+        }
+    }
+
+    /// Features of a token.
+    pub fn features(&self) -> usize {
+        match self {
+            Network::Gpt2(config) => config.features,
+            Network::Lstm(config) => config.features,
+        }
+    }
+
+    /// Plans the network for `batch` prompts of `tokens` tokens and allocates its buffers.
+    pub fn runner(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Runner, EngineError> {
+        Ok(Runner::new(self.graph(batch, tokens, mode)?))
+    }
+
+    /// Plans the network without allocating anything.
+    pub fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
+        positive("batch", batch)?;
+        positive("tokens", tokens)?;
+        match self {
+            Network::Gpt2(config) => config.graph(batch, tokens, mode),
+            Network::Lstm(config) => config.graph(batch, tokens, mode),
+        }
+    }
+
+    /// Plans `queries` single tokens per prompt after prefixes that `prefix` runs.
+    pub fn query_runner(&self, prefix: &Runner, queries: usize) -> Result<QueryRunner, EngineError> {
+        positive("queries", queries)?;
+        let graph = match self {
+            Network::Gpt2(config) => config.query_graph(prefix.graph(), queries)?,
+            Network::Lstm(config) => config.query_graph(prefix.graph(), queries)?,
+        };
+        Ok(QueryRunner::new(graph))
+    }
+}
+
+/// Refuses 0.
+fn positive(field: &'static str, value: usize) -> Result<(), EngineError> {
+    if value > 0 {
+        return Ok(());
+    }
+    Err(EngineError::Config { field, value, rule: "it must be at least 1".into() })
+}
+
+/// PyTorch's default for `nn.Linear`: weight [outer, inner] and bias uniform on ±1/√inner.
+fn torch_linear(name: &str, inner: usize, outer: usize) -> [ParamSpec; 2] {
+    let init = Init::Uniform { bound: 1.0 / (inner as f32).sqrt() };
+    [
+        ParamSpec::new(format!("{name}.weight"), &[outer, inner], init),
+        ParamSpec::new(format!("{name}.bias"), &[outer], init),
+    ]
+}

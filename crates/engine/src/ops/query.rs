@@ -1,0 +1,180 @@
+//! Single query tokens after a shared prefix: each query sees the prefix and itself, no other query.
+//!
+//! The prefix is run once; its keys and values (or its LSTM state) serve all queries.
+
+use rayon::prelude::*;
+
+use super::attention::{Rows, gather_transposed, padded, weigh};
+use super::lstm::step;
+use super::{Attention, LstmLayer, Op};
+use crate::matmul::{Into, Mat, matmul, transpose};
+use crate::plan::{Buffers, Context, PlanBuilder, Var};
+use crate::simd::sum;
+
+/// Attention of queries [batch, queries] over the keys and values of a prefix run, and over themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryAttention {
+    /// Queries, keys and values of the query tokens, [batch, queries, 3·heads·size].
+    pub qkv: Var,
+    /// The same layer in the plan of the prefix.
+    pub prefix: Attention,
+    /// Output [batch, queries, heads·size].
+    pub out: Var,
+    /// Queries per prompt.
+    pub queries: usize,
+}
+
+impl QueryAttention {
+    /// Adds the operation to a plan, writing to `out`.
+    pub fn add(plan: &mut PlanBuilder, qkv: Var, prefix: Attention, queries: usize, out: Var) {
+        plan.push(Op::QueryAttention(Self { qkv, prefix, out, queries }));
+    }
+
+    fn task_scratch(&self) -> usize {
+        (self.prefix.size + self.queries) * padded(self.prefix.tokens + 1)
+    }
+
+    pub(super) fn scratch(&self) -> usize {
+        self.prefix.batch * self.task_scratch()
+    }
+
+    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
+        let prefix = context.prefix.expect("queries come after a prefix");
+        let width = self.prefix.heads * self.prefix.size;
+        let mut out = buffers.take(self.out);
+        let mut scratch = std::mem::take(&mut buffers.scratch);
+        (
+            out.par_chunks_mut(self.queries * width),
+            scratch.par_chunks_mut(self.task_scratch()),
+            buffers.value(self.qkv).par_chunks(self.queries * 3 * width),
+            prefix.buffers.value(self.prefix.qkv).par_chunks(prefix.total * 3 * width),
+        )
+            .into_par_iter()
+            .for_each(|(out, scratch, qkv, before)| {
+                for head in 0..self.prefix.heads {
+                    self.head(head, prefix.tokens, out, scratch, qkv, before);
+                }
+            });
+        buffers.put(self.out, out);
+        buffers.scratch = scratch;
+    }
+
+    fn head(
+        &self,
+        head: usize,
+        seen: usize,
+        out: &mut [f32],
+        scratch: &mut [f32],
+        qkv: &[f32],
+        before: &[f32],
+    ) {
+        let (size, n) = (self.prefix.size, self.queries);
+        let width = self.prefix.heads * size;
+        let (row, pad) = (3 * width, padded(seen + 1));
+        let [q_at, k_at, v_at] = [0, 1, 2].map(|part| part * width + head * size);
+        let (keys, rest) = scratch.split_at_mut(size * padded(seen));
+        let scores = &mut rest[..n * pad];
+        if seen > 0 {
+            gather_transposed(keys, &before[k_at..], [seen, size, row]);
+            let queries = Mat::strided(&qkv[q_at..], n, size, row);
+            matmul(scores, pad, Into::Overwrite, queries, Mat::strided(keys, size, seen, padded(seen)));
+        }
+        for (token, scores) in qkv.chunks_exact(row).zip(scores.chunks_exact_mut(pad)) {
+            scores[seen] = sum([&token[q_at..][..size], &token[k_at..]], |[q, k]| q * k);
+        }
+        let rows = Rows { first: seen, seen_grows: false, columns: pad, size };
+        weigh(self.prefix.kind.weighting, scores, pad, rows);
+        for (i, token) in qkv.chunks_exact(row).enumerate() {
+            let weight = scores[i * pad + seen];
+            let place = &mut out[i * width + head * size..][..size];
+            place.iter_mut().zip(&token[v_at..]).for_each(|(o, &v)| *o = weight * v);
+        }
+        if seen > 0 {
+            let weights = Mat::strided(scores, n, seen, pad);
+            let values = Mat::strided(&before[v_at..], seen, size, row);
+            matmul(&mut out[head * size..], width, Into::Add, weights, values);
+        }
+    }
+}
+
+/// One LSTM step of each query from the state after the prefix.
+#[derive(Debug, Clone, Copy)]
+pub struct LstmQuery {
+    /// Input [batch, queries, inner].
+    pub x: Var,
+    /// The same layer in the plan of the prefix.
+    pub prefix: LstmLayer,
+    /// Output h [batch, queries, width].
+    pub out: Var,
+    /// Gates [batch, queries, 4·width].
+    pub gates: Var,
+    /// Cells [batch, queries, width].
+    pub cells: Var,
+    /// Queries per prompt.
+    pub queries: usize,
+}
+
+impl LstmQuery {
+    /// Adds the operation to a plan and returns its output.
+    pub fn add(plan: &mut PlanBuilder, x: Var, prefix: LstmLayer, queries: usize) -> Var {
+        let rows = prefix.batch * queries;
+        let out = plan.kept(rows * prefix.width);
+        let gates = plan.temporary("gates", rows * 4 * prefix.width);
+        let cells = plan.temporary("cells", rows * prefix.width);
+        plan.push(Op::LstmQuery(Self { x, prefix, out, gates, cells, queries }));
+        out
+    }
+
+    /// Both transposed weight matrices, and the prefix's share of the gates for each prompt.
+    pub(super) fn scratch(&self) -> usize {
+        4 * self.prefix.width * (self.prefix.inner + self.prefix.width + self.prefix.batch)
+    }
+
+    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
+        let prefix = context.prefix.expect("queries come after a prefix");
+        let &LstmLayer { inner, width, .. } = &self.prefix;
+        let (gate_width, params) = (4 * width, context.params);
+        let mut scratch = std::mem::take(&mut buffers.scratch);
+        let (w_ih, rest) = scratch.split_at_mut(gate_width * inner);
+        let (w_hh, shares) = rest.split_at_mut(gate_width * width);
+        transpose(w_ih, self.prefix.w_ih.of(params), gate_width, inner);
+        transpose(w_hh, self.prefix.w_hh.of(params), gate_width, width);
+        let (w_ih, w_hh) = (&*w_ih, &*w_hh);
+        let (mut out, mut gates) = (buffers.take(self.out), buffers.take(self.gates));
+        let mut cells = buffers.take(self.cells);
+        let last = prefix.tokens.checked_sub(1);
+        (
+            out.par_chunks_mut(self.queries * width),
+            gates.par_chunks_mut(self.queries * gate_width),
+            cells.par_chunks_mut(self.queries * width),
+            shares.par_chunks_mut(gate_width),
+            buffers.value(self.x).par_chunks(self.queries * inner),
+            prefix.buffers.value(self.prefix.out).par_chunks(prefix.total * width),
+            prefix.buffers.value(self.prefix.cells).par_chunks(prefix.total * width),
+        )
+            .into_par_iter()
+            .for_each(|(out, gates, cells, share, x, prefix_h, prefix_c)| {
+                for ((s, &i), &h) in
+                    share.iter_mut().zip(self.prefix.b_ih.of(params)).zip(self.prefix.b_hh.of(params))
+                {
+                    *s = i + h;
+                }
+                if let Some(last) = last {
+                    let h = Mat::dense(&prefix_h[last * width..][..width], 1, width);
+                    matmul(share, gate_width, Into::Add, h, Mat::dense(w_hh, width, gate_width));
+                }
+                gates.chunks_exact_mut(gate_width).for_each(|g| g.copy_from_slice(share));
+                let x = Mat::dense(x, self.queries, inner);
+                matmul(gates, gate_width, Into::Add, x, Mat::dense(w_ih, inner, gate_width));
+                let before = last.map_or(&[][..], |last| &prefix_c[last * width..][..width]);
+                let rows = out.chunks_exact_mut(width).zip(cells.chunks_exact_mut(width));
+                for ((h, cell), gates) in rows.zip(gates.chunks_exact_mut(gate_width)) {
+                    step(h, cell, gates, before);
+                }
+            });
+        buffers.put(self.out, out);
+        buffers.put(self.gates, gates);
+        buffers.put(self.cells, cells);
+        buffers.scratch = scratch;
+    }
+}

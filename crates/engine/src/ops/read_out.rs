@@ -1,0 +1,142 @@
+//! From the last hidden state to predictions, and from predictions to the loss.
+
+use rayon::prelude::*;
+
+use super::{Grads, Op};
+use crate::params::Param;
+use crate::plan::{Buffers, Context, PlanBuilder, Var};
+use crate::simd::{sum, vectorised};
+
+/// out[b, p] = Σ_e x[b, p·stride, e] w[e] + bias: one number at every `stride`-th token.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadOut {
+    /// Input [batch, tokens, width].
+    pub x: Var,
+    /// Weights [1, width].
+    pub w: Param,
+    /// Bias [1].
+    pub bias: Param,
+    /// Output [batch, ⌈tokens/stride⌉].
+    pub out: Var,
+    /// Tokens per prompt.
+    pub tokens: usize,
+    /// Width of a token.
+    pub width: usize,
+    /// 2 for prompts, whose x tokens have even places; 1 for queries.
+    pub stride: usize,
+}
+
+impl ReadOut {
+    /// Adds the operation to a plan and returns its output.
+    pub fn add(
+        plan: &mut PlanBuilder,
+        x: Var,
+        [w, bias]: [Param; 2],
+        [batch, tokens, width]: [usize; 3],
+        stride: usize,
+    ) -> Var {
+        let out = plan.kept(batch * tokens.div_ceil(stride));
+        plan.push(Op::ReadOut(Self { x, w, bias, out, tokens, width, stride }));
+        out
+    }
+
+    /// Predictions per prompt.
+    fn points(&self) -> usize {
+        self.tokens.div_ceil(self.stride)
+    }
+
+    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
+        let (w, bias) = (self.w.of(context.params), self.bias.of(context.params)[0]);
+        let (n, step) = (self.width, self.width * self.stride);
+        let mut out = buffers.take(self.out);
+        let prompts = buffers.value(self.x).par_chunks(self.tokens * n);
+        (out.par_chunks_mut(self.points()), prompts)
+            .into_par_iter()
+            .for_each(|(out, prompt)| project(out, prompt, step, w, bias));
+        buffers.put(self.out, out);
+    }
+
+    pub(super) fn backward(
+        &self,
+        buffers: &mut Buffers,
+        context: Context,
+        dparams: &mut [f32],
+        grads: &mut Grads,
+    ) {
+        let w = self.w.of(context.params);
+        let (n, points) = (self.width, self.points());
+        let x = buffers.value(self.x);
+        let add = grads.add_dx;
+        if !grads.dx.is_empty() {
+            let prompts = grads.dx.par_chunks_mut(self.tokens * n);
+            (prompts, grads.dout.par_chunks(points)).into_par_iter().for_each(|(dx, dout)| {
+                if !add {
+                    dx.fill(0.0);
+                }
+                for (dx, &d) in dx.chunks_exact_mut(n).step_by(self.stride).zip(dout) {
+                    dx.iter_mut().zip(w).for_each(|(dx, &w)| *dx += d * w);
+                }
+            });
+        }
+        self.bias.of_mut(dparams)[0] += sum([&grads.dout], |[d]| d);
+        let dw = self.w.of_mut(dparams);
+        for (prompt, dout) in x.chunks_exact(self.tokens * n).zip(grads.dout.chunks_exact(points)) {
+            add_weighted_rows(dw, prompt, n * self.stride, dout);
+        }
+    }
+}
+
+vectorised! {
+    /// out[p] = x[p·step ..]·w + bias
+    fn project(out: &mut [f32], x: &[f32], step: usize, w: &[f32], bias: f32) -> () {
+        for (point, out) in out.iter_mut().enumerate() {
+            *out = sum([w, &x[point * step..]], |[w, x]| w * x) + bias;
+        }
+    }
+
+    /// sums += Σ_p weights[p] x[p·step ..]
+    fn add_weighted_rows(sums: &mut [f32], x: &[f32], step: usize, weights: &[f32]) -> () {
+        for (point, &weight) in weights.iter().enumerate() {
+            for (sum, &x) in sums.iter_mut().zip(&x[point * step..]) {
+                *sum += weight * x;
+            }
+        }
+    }
+}
+
+/// out = mean over all predictions of (prediction − target)²
+#[derive(Debug, Clone, Copy)]
+pub struct MeanSquare {
+    /// Predictions [batch, points].
+    pub predictions: Var,
+    /// Targets [batch, points].
+    pub targets: Var,
+    /// The loss, one number.
+    pub out: Var,
+}
+
+impl MeanSquare {
+    /// Adds the operation to a plan and returns its output.
+    pub fn add(plan: &mut PlanBuilder, predictions: Var, targets: Var) -> Var {
+        let out = plan.kept(1);
+        plan.push(Op::MeanSquare(Self { predictions, targets, out }));
+        out
+    }
+
+    pub(super) fn forward(&self, buffers: &mut Buffers) {
+        let (p, y) = (buffers.value(self.predictions), buffers.value(self.targets));
+        // Summed in double precision: the loss is a measurement, and there are few terms.
+        let total: f64 = p.iter().zip(y).map(|(&p, &y)| f64::from(p - y) * f64::from(p - y)).sum();
+        let mean = (total / p.len() as f64) as f32;
+        buffers.values[self.out.0][0] = mean;
+    }
+
+    pub(super) fn backward(&self, buffers: &mut Buffers, grads: &mut Grads) {
+        let (p, y) = (buffers.value(self.predictions), buffers.value(self.targets));
+        let scale = 2.0 * grads.dout[0] / p.len() as f32;
+        for ((d, &p), &y) in grads.dx.iter_mut().zip(p).zip(y) {
+            let slope = scale * (p - y);
+            *d = if grads.add_dx { *d + slope } else { slope };
+        }
+    }
+}

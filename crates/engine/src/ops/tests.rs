@@ -1,0 +1,193 @@
+//! Every operation's gradients, for its input and its parameters, against finite differences.
+
+use super::*;
+use crate::params::{Param, RandomSource, SplitMix};
+use crate::plan::{Mode, Plan, PlanBuilder};
+
+/// Tries an operation: random input, random parameters, mean square against random targets.
+struct Trial {
+    plan: Plan,
+    input: Var,
+    targets: Var,
+    loss: Var,
+    params: Vec<f32>,
+}
+
+impl Trial {
+    fn new(
+        input_len: usize,
+        out_len: usize,
+        params_len: usize,
+        build: impl FnOnce(&mut PlanBuilder, Var) -> Var,
+    ) -> Self {
+        let mut plan = PlanBuilder::new(Mode::Train);
+        let input = plan.input(input_len, true);
+        let out = build(&mut plan, input);
+        let targets = plan.input(out_len, false);
+        let loss = MeanSquare::add(&mut plan, out, targets);
+        let random = SplitMix::new(3);
+        let params = (0..params_len as u64).map(|i| 0.5 * random.normal("params", i)).collect();
+        Self { plan: plan.finish(Some(loss)), input, targets, loss, params }
+    }
+
+    fn forward(&self, buffers: &mut Buffers, input: &[f32], params: &[f32]) -> f64 {
+        let random = SplitMix::new(5);
+        buffers.values[self.input.0].copy_from_slice(input);
+        for (i, y) in buffers.values[self.targets.0].iter_mut().enumerate() {
+            *y = random.normal("targets", i as u64);
+        }
+        let context = Context { params, prefix: None };
+        self.plan.ops.iter().for_each(|op| op.forward(buffers, context));
+        // The loss again, in double precision, for sharper differences.
+        let Some(Op::MeanSquare(square)) = self.plan.ops.last() else { unreachable!("the loss comes last") };
+        let (p, y) = (buffers.value(square.predictions), buffers.value(square.targets));
+        let exact = p.iter().zip(y).map(|(&p, &y)| (f64::from(p) - f64::from(y)).powi(2)).sum::<f64>();
+        assert!((exact / p.len() as f64 - f64::from(buffers.value(self.loss)[0])).abs() < 1e-4);
+        exact / p.len() as f64
+    }
+
+    fn check(&self, name: &str) {
+        let random = SplitMix::new(4);
+        let mut buffers = Buffers::new(&self.plan);
+        let len = buffers.value(self.input).len();
+        let input: Vec<f32> = (0..len as u64).map(|i| random.normal("input", i)).collect();
+        let mut dparams = vec![0.0; self.params.len()];
+        self.forward(&mut buffers, &input, &self.params);
+        buffers.grads[self.plan.grad_of[self.loss.0].expect("loss")][0] = 1.0;
+        let context = Context { params: &self.params, prefix: None };
+        for &step in &self.plan.backward {
+            self.plan.ops[step.op].backward(&mut buffers, context, &mut dparams, step);
+        }
+        let dinput = buffers.grads[self.plan.grad_of[self.input.0].expect("input")].clone();
+        let differ = |analytic: &[f32], what: &str, loss: &mut dyn FnMut(usize, f32) -> f64| {
+            let largest = analytic.iter().fold(0.0f32, |m, g| m.max(g.abs()));
+            assert!(analytic.is_empty() || largest > 1e-4, "{name}: no gradient of the {what}");
+            for (i, &g) in analytic.iter().enumerate() {
+                let mut error = |by: f32| {
+                    let numeric = (loss(i, by) - loss(i, -by)) / f64::from(2.0 * by);
+                    (numeric - f64::from(g)).abs()
+                };
+                // Smaller steps too, for the few places where a ReLU changes sign within the first.
+                let error = error(4e-3).min(error(1e-3)).min(error(2e-4));
+                assert!(
+                    error < 4e-3 * f64::from(largest) + 2e-5,
+                    "{name}: gradient of {what} {i} is {g}, off by {error}"
+                );
+            }
+        };
+        differ(&dinput, "input", &mut |i, by| {
+            let mut moved = input.clone();
+            moved[i] += by;
+            self.forward(&mut buffers, &moved, &self.params)
+        });
+        differ(&dparams, "parameter", &mut |i, by| {
+            let mut moved = self.params.clone();
+            moved[i] += by;
+            self.forward(&mut buffers, &input, &moved)
+        });
+    }
+}
+
+fn param(offset: usize, len: usize) -> Param {
+    Param { offset, len }
+}
+
+#[test]
+fn linear_with_every_epilogue() {
+    let sizes = [6, 3, 4];
+    let wb = [param(0, 12), param(12, 4)];
+    for transposed in [false, true] {
+        Trial::new(18, 24, 16, |plan, x| {
+            let out = plan.kept(24);
+            Linear::add(plan, x, wb, transposed, sizes, Epilogue::None, out);
+            out
+        })
+        .check("linear");
+    }
+    for kind in [Activation::Gelu, Activation::Relu] {
+        Trial::new(18, 24, 16, |plan, x| {
+            let (before, out) = (plan.kept(24), plan.kept(24));
+            Linear::add(plan, x, wb, false, sizes, Epilogue::Activate { kind, before }, out);
+            out
+        })
+        .check("linear with activation");
+    }
+    Trial::new(18, 24, 28, |plan, x| {
+        let out = plan.kept(24);
+        let table = param(16, 12);
+        Linear::add(plan, x, wb, false, sizes, Epilogue::Positions { table, tokens: 3 }, out);
+        out
+    })
+    .check("linear with positions");
+}
+
+#[test]
+fn linear_with_residual_used_twice() {
+    // y = x + g(f(x)), z = y + g(f(y)): gradients of x and y have two contributions each.
+    Trial::new(12, 12, 24, |plan, x| {
+        let mut stream = x;
+        for _ in 0..2 {
+            let (inner, out) = (plan.kept(12), plan.kept(12));
+            Linear::add(plan, stream, [param(0, 9), param(9, 3)], false, [4, 3, 3], Epilogue::None, inner);
+            Linear::add(
+                plan,
+                inner,
+                [param(12, 9), param(21, 3)],
+                false,
+                [4, 3, 3],
+                Epilogue::Add(stream),
+                out,
+            );
+            stream = out;
+        }
+        stream
+    })
+    .check("linear with residual");
+}
+
+#[test]
+fn layer_norm() {
+    Trial::new(5 * 19, 5 * 19, 38, |plan, x| {
+        let out = plan.kept(5 * 19);
+        LayerNorm::add(plan, x, [param(0, 19), param(19, 19)], [5, 19], out);
+        out
+    })
+    .check("layer norm");
+}
+
+#[test]
+fn attention_in_every_variant() {
+    for mask in [Mask::Causal, Mask::Full] {
+        for weighting in [Weighting::Softmax, Weighting::Relu, Weighting::Linear] {
+            // One shape within a block of rows, one that spans two blocks.
+            for [batch, tokens, heads, size] in [[2, 5, 2, 3], [1, 35, 1, 2]] {
+                let rows = batch * tokens * heads * size;
+                Trial::new(3 * rows, rows, 0, |plan, qkv| {
+                    let out = plan.kept(rows);
+                    let kind = AttentionKind { mask, weighting };
+                    Attention::add(plan, qkv, kind, [batch, tokens, heads, size], out);
+                    out
+                })
+                .check(&format!("{mask:?} {weighting:?} attention over {tokens} tokens"));
+            }
+        }
+    }
+}
+
+#[test]
+fn lstm_layer() {
+    let (inner, width) = (3, 4);
+    let params = [param(0, 48), param(48, 64), param(112, 16), param(128, 16)];
+    Trial::new(2 * 5 * inner, 2 * 5 * width, 144, |plan, x| {
+        LstmLayer::add(plan, x, params, [2, 5, inner, width]).out
+    })
+    .check("LSTM layer");
+}
+
+#[test]
+fn read_out() {
+    Trial::new(2 * 5 * 7, 2 * 3, 8, |plan, x| {
+        ReadOut::add(plan, x, [param(0, 7), param(7, 1)], [2, 5, 7], 2)
+    })
+    .check("read-out");
+}

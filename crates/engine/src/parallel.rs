@@ -1,0 +1,60 @@
+//! How work is cut into pieces, such that results are the same bits on one core and on many.
+//!
+//! Where every row is computed by itself, pieces may follow the number of threads; where rows are summed, pieces
+//! follow the shape alone.
+
+/// Rows that one task handles when rows do not influence each other. Large pieces pay for packing the weights;
+/// two per thread even out when a thread is held up.
+pub fn rows_per_task(rows: usize) -> usize {
+    const FEWEST: usize = 96;
+    const MOST: usize = 1312;
+    no_single_row(rows, rows.div_ceil(2 * rayon::current_num_threads()).clamp(FEWEST, MOST))
+}
+
+/// Prompts that one task carries through all tokens of a recurrent layer: one task per thread, because products
+/// with few rows are slow.
+pub fn prompts_per_task(batch: usize) -> usize {
+    const FEWEST: usize = 8;
+    const MOST: usize = 64;
+    no_single_row(batch, batch.div_ceil(rayon::current_num_threads()).clamp(FEWEST, MOST))
+}
+
+/// A product with a single row is computed in another order. It may not arise for one number of threads and not
+/// for another, so pieces grow until none is left over.
+fn no_single_row(rows: usize, mut piece: usize) -> usize {
+    while rows > piece && rows % piece == 1 {
+        piece += 1;
+    }
+    piece
+}
+
+/// Rows that one task of a weight gradient sums over. Each task has a partial sum of its own; the
+/// partial sums are then added in order.
+pub fn rows_per_partial_sum(rows: usize) -> usize {
+    const FEWEST: usize = 700;
+    const MOST_PARTS: usize = 16;
+    let mut parts = 1;
+    while parts < MOST_PARTS && rows / (2 * parts) >= FEWEST {
+        parts *= 2;
+    }
+    rows.div_ceil(parts).max(1)
+}
+
+/// Number of partial sums for a weight gradient.
+pub fn partial_sums(rows: usize) -> usize {
+    rows.div_ceil(rows_per_partial_sum(rows)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_single_row;
+
+    #[test]
+    fn no_piece_has_a_single_row() {
+        for rows in 2..500 {
+            for piece in 2..100 {
+                assert_ne!(rows % no_single_row(rows, piece), 1, "{rows} rows in pieces of {piece}");
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Runs a network's plan: tokens in, hidden states, predictions, loss and gradients out.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::error::{EngineError, check_len};
+use crate::ops::{Attention, LstmLayer, Op};
+use crate::plan::{Buffers, Context, Mode, Plan, Prefix, Var};
+
+/// A plan and the places in it that the outside looks at.
+#[derive(Debug)]
+pub struct Graph {
+    /// The operations.
+    pub plan: Plan,
+    /// What the plan is for.
+    pub mode: Mode,
+    /// Prompts.
+    pub batch: usize,
+    /// Tokens per prompt (for queries: queries per prompt).
+    pub tokens: usize,
+    /// The longest prompt the network can read, in tokens.
+    pub longest: usize,
+    /// Features per token.
+    pub features: usize,
+    /// Values in the flat parameter buffer.
+    pub params: usize,
+    /// Tokens [batch, tokens, features].
+    pub input: Var,
+    /// Targets [batch, points]; absent in inference.
+    pub targets: Option<Var>,
+    /// Hidden states [batch, tokens, width]: the read-in, then one per layer.
+    pub hidden: Vec<Var>,
+    /// What the read-out reads: the final LayerNorm for GPT-2, the last layer for an LSTM.
+    pub last: Var,
+    /// Predictions [batch, points].
+    pub predictions: Var,
+    /// The loss, one number; absent in inference.
+    pub loss: Option<Var>,
+    /// What queries need of each layer.
+    pub memories: Vec<Memory>,
+}
+
+/// The part of a layer that queries after a shared prefix look back at.
+#[derive(Debug, Clone, Copy)]
+pub enum Memory {
+    /// Keys and values.
+    Attention(Attention),
+    /// State.
+    Lstm(LstmLayer),
+}
+
+/// A network ready to run at one shape. Buffers are allocated once, here.
+#[derive(Debug)]
+pub struct Runner {
+    graph: Graph,
+    buffers: Buffers,
+    profile: Option<Profile>,
+}
+
+/// Milliseconds by kind of operation.
+pub type Profile = BTreeMap<String, f64>;
+
+/// Adds the time since `start` to the profile, if one is kept.
+fn note(profile: &mut Option<Profile>, pass: &str, op: &Op, start: Option<Instant>) {
+    if let (Some(profile), Some(start)) = (profile, start) {
+        *profile.entry(format!("{pass} {}", op.label())).or_default() += start.elapsed().as_secs_f64() * 1e3;
+    }
+}
+
+impl Runner {
+    /// Allocates the buffers of a graph.
+    pub fn new(graph: Graph) -> Self {
+        let buffers = Buffers::new(&graph.plan);
+        Self { graph, buffers, profile: None }
+    }
+
+    /// From now on, adds up the time of each kind of operation; returns what was added up before.
+    pub fn start_profile(&mut self) -> Profile {
+        self.profile.replace(Profile::new()).unwrap_or_default()
+    }
+
+    /// The graph that is run.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Predictions per prompt: one at every x token, that is, at tokens 0, 2, 4, …
+    pub fn points(&self) -> usize {
+        self.graph.tokens.div_ceil(2)
+    }
+
+    /// Feeds tokens [batch, tokens, features].
+    pub fn set_tokens(&mut self, tokens: &[f32]) -> Result<(), EngineError> {
+        let Graph { batch, tokens: t, features, input, .. } = self.graph;
+        check_len("tokens", tokens.len(), batch * t * features, || {
+            format!("{batch} prompts × {t} tokens × {features} features")
+        })?;
+        self.buffers.values[input.0].copy_from_slice(tokens);
+        Ok(())
+    }
+
+    /// Feeds targets [batch, points].
+    pub fn set_targets(&mut self, ys: &[f32]) -> Result<(), EngineError> {
+        let Some(targets) = self.graph.targets else {
+            return Err(EngineError::Unsupported("a network built for inference takes no targets".into()));
+        };
+        let (batch, points) = (self.graph.batch, self.points());
+        check_len("targets", ys.len(), batch * points, || format!("{batch} prompts × {points} points"))?;
+        self.buffers.values[targets.0].copy_from_slice(ys);
+        Ok(())
+    }
+
+    /// Computes hidden states, predictions and, in training, the loss.
+    ///
+    /// # Panics
+    /// If `params` has not the length of the network's parameters.
+    pub fn forward(&mut self, params: &[f32]) {
+        assert_eq!(params.len(), self.graph.params, "length of the parameter buffer");
+        let context = Context { params, prefix: None };
+        for op in &self.graph.plan.ops {
+            let start = self.profile.is_some().then(Instant::now);
+            op.forward(&mut self.buffers, context);
+            note(&mut self.profile, "forward", op, start);
+        }
+    }
+
+    /// Adds the gradients of the loss to `dparams`; call once after each [`Runner::forward`].
+    ///
+    /// # Panics
+    /// If the network was built for inference or a buffer has the wrong length.
+    pub fn backward(&mut self, params: &[f32], dparams: &mut [f32]) {
+        let loss = self.graph.loss.expect("a network built for inference has no backward pass");
+        assert_eq!(
+            (params.len(), dparams.len()),
+            (self.graph.params, self.graph.params),
+            "parameter buffers"
+        );
+        let slot = self.graph.plan.grad_of[loss.0].expect("the loss has a gradient");
+        self.buffers.grads[slot][0] = 1.0;
+        let context = Context { params, prefix: None };
+        for &step in &self.graph.plan.backward {
+            let op = &self.graph.plan.ops[step.op];
+            let start = self.profile.is_some().then(Instant::now);
+            op.backward(&mut self.buffers, context, dparams, step);
+            note(&mut self.profile, "backward", op, start);
+        }
+    }
+
+    /// The loss of the last forward pass (NaN in inference).
+    pub fn loss(&self) -> f32 {
+        self.graph.loss.map_or(f32::NAN, |loss| self.buffers.value(loss)[0])
+    }
+
+    /// Predictions at all x tokens, [batch, points].
+    pub fn predictions(&self) -> &[f32] {
+        self.buffers.value(self.graph.predictions)
+    }
+
+    /// Number of hidden states: layers + 1.
+    pub fn hidden_count(&self) -> usize {
+        self.graph.hidden.len()
+    }
+
+    /// Hidden state of a layer, [batch, tokens, width]; 0 is the read-in (with positions), l the residual
+    /// stream after block l.
+    pub fn hidden(&self, layer: usize) -> &[f32] {
+        self.buffers.value(self.graph.hidden[layer])
+    }
+
+    /// What the read-out reads, [batch, tokens, width]: after the final LayerNorm for GPT-2.
+    pub fn last(&self) -> &[f32] {
+        self.buffers.value(self.graph.last)
+    }
+
+    /// Bytes of all buffers.
+    pub fn bytes(&self) -> usize {
+        self.graph.plan.bytes()
+    }
+}
+
+/// Runs T single query tokens per prompt after a prefix that another runner has read.
+#[derive(Debug)]
+pub struct QueryRunner {
+    runner: Runner,
+}
+
+impl QueryRunner {
+    /// Allocates the buffers of a graph built for queries.
+    pub fn new(graph: Graph) -> Self {
+        Self { runner: Runner::new(graph) }
+    }
+
+    /// Predicts for queries [batch, T, features] that each follow the first `pairs` pairs of the prompts
+    /// that `prefix` ran last, with the same parameters. Queries do not see each other.
+    ///
+    /// Since no token sees a later one, one run over whole prompts serves every `pairs`.
+    pub fn forward(
+        &mut self,
+        params: &[f32],
+        prefix: &Runner,
+        pairs: usize,
+        queries: &[f32],
+    ) -> Result<(), EngineError> {
+        let (tokens, total) = (2 * pairs, prefix.graph.tokens);
+        if tokens > total || prefix.graph.batch != self.runner.graph.batch {
+            return Err(EngineError::Unsupported(format!(
+                "queries for {} prompts after {pairs} pairs, but the prefix has {} prompts of {total} tokens",
+                self.runner.graph.batch, prefix.graph.batch
+            )));
+        }
+        if tokens >= self.runner.graph.longest {
+            return Err(EngineError::Unsupported(format!(
+                "a query after {pairs} pairs is token {}, but the network reads {} tokens",
+                tokens + 1,
+                self.runner.graph.longest
+            )));
+        }
+        check_len("parameters", params.len(), self.runner.graph.params, || {
+            "the network's parameters".into()
+        })?;
+        self.runner.set_tokens(queries)?;
+        let context = Context { params, prefix: Some(Prefix { buffers: &prefix.buffers, tokens, total }) };
+        for op in &self.runner.graph.plan.ops {
+            op.forward(&mut self.runner.buffers, context);
+        }
+        Ok(())
+    }
+
+    /// Predictions [batch, T].
+    pub fn predictions(&self) -> &[f32] {
+        self.runner.predictions()
+    }
+
+    /// Hidden state of a layer at the query tokens, [batch, T, width]; layers as in [`Runner::hidden`].
+    pub fn hidden(&self, layer: usize) -> &[f32] {
+        self.runner.hidden(layer)
+    }
+
+    /// What the read-out reads at the query tokens, [batch, T, width].
+    pub fn last(&self) -> &[f32] {
+        self.runner.last()
+    }
+}

@@ -1,0 +1,77 @@
+//! Agreement with PyTorch: forward, every named gradient, and three Adam steps (files by `scripts/golden/make.py`).
+
+mod common;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use common::relative;
+use engine::adam::{Adam, AdamConfig};
+use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use safetensors::SafeTensors;
+
+const TOLERANCE: f32 = 1e-5;
+
+fn read(name: &str) -> HashMap<String, Vec<f32>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let bytes = std::fs::read(path).expect("golden file");
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let floats = |data: &[u8]| data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    file.iter().map(|(name, view)| (name.to_string(), floats(view.data()))).collect()
+}
+
+fn check(file: &str, network: &Network, batch: usize, tokens: usize, epsilon: f32) {
+    let golden = read(file);
+    let layout = network.layout();
+    let mut params = vec![0.0; layout.len()];
+    for (spec, place) in layout.iter() {
+        place.of_mut(&mut params).copy_from_slice(&golden[&format!("param/{}", spec.name)]);
+    }
+    let names = golden.keys().filter(|name| name.starts_with("param/")).count();
+    assert_eq!(names, layout.iter().count(), "parameters by name");
+    let agree = |what: &str, found: &[f32], key: &str| {
+        let error = relative(found, &golden[key]);
+        assert!(error < TOLERANCE, "{file}: {what} differs from PyTorch by {error}");
+    };
+    let mut runner = network.runner(batch, tokens, Mode::Train).unwrap();
+    runner.set_tokens(&golden["tokens"]).unwrap();
+    runner.set_targets(&golden["targets"]).unwrap();
+    let mut grads = vec![0.0; layout.len()];
+    let mut adam = Adam::new(AdamConfig { epsilon, ..Default::default() }, layout.len());
+    for (step, &expected) in golden["norm"].iter().enumerate() {
+        grads.fill(0.0);
+        runner.forward(&params);
+        runner.backward(&params, &mut grads);
+        if step == 0 {
+            for layer in 0..runner.hidden_count() {
+                agree(&format!("hidden {layer}"), runner.hidden(layer), &format!("hidden.{layer}"));
+            }
+            agree("last hidden state", runner.last(), "last");
+            agree("predictions", runner.predictions(), "predictions");
+            agree("loss", &[runner.loss()], "loss");
+            for (spec, place) in layout.iter() {
+                let name = format!("grad/{}", spec.name);
+                agree(&name, place.of(&grads), &name);
+            }
+        }
+        let norm = adam.step(&mut params, &grads, 1e-3, Some(1.0));
+        assert!((norm / expected - 1.0).abs() < TOLERANCE, "gradient norm at step {step}");
+    }
+    for (spec, place) in layout.iter() {
+        let name = format!("adam/{}", spec.name);
+        agree(&name, place.of(&params), &name);
+    }
+}
+
+#[test]
+fn gpt2_agrees_with_hugging_face() {
+    let config =
+        Gpt2Config { features: 4, positions: 12, width: 16, layers: 2, heads: 2, ..Default::default() };
+    check("gpt2.safetensors", &Network::Gpt2(config), 3, 10, 1e-6);
+}
+
+#[test]
+fn lstm_agrees_with_torch() {
+    let config = LstmConfig { features: 3, width: 12, layers: 3 };
+    check("lstm.safetensors", &Network::Lstm(config), 3, 10, 1e-8);
+}

@@ -1,0 +1,245 @@
+//! Laws of every network: gradients, causality, shared prefixes, same bits on any number of threads.
+
+mod common;
+
+use common::{normals, relative, rough_params, tiny_gpt2, tiny_lstm};
+use engine::EngineError;
+use engine::adam::{Adam, AdamConfig};
+use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use engine::ops::{Activation, AttentionKind, Mask, Weighting};
+use engine::runner::Runner;
+
+fn all_kinds() -> Vec<AttentionKind> {
+    let weightings = [Weighting::Softmax, Weighting::Relu, Weighting::Linear];
+    [Mask::Causal, Mask::Full]
+        .into_iter()
+        .flat_map(|mask| weightings.map(|weighting| AttentionKind { mask, weighting }))
+        .collect()
+}
+
+fn all_networks() -> Vec<Network> {
+    let mut networks: Vec<Network> = all_kinds()
+        .into_iter()
+        .map(|attention| Network::Gpt2(Gpt2Config { attention, ..tiny_gpt2() }))
+        .collect();
+    networks.push(Network::Gpt2(Gpt2Config { activation: Activation::Relu, ..tiny_gpt2() }));
+    networks.push(tiny_lstm());
+    networks
+}
+
+fn causal(network: &Network) -> bool {
+    !matches!(network, Network::Gpt2(config) if config.attention.mask == Mask::Full)
+}
+
+fn feed(runner: &mut Runner) {
+    let graph = runner.graph();
+    let (tokens, targets) = (graph.batch * graph.tokens * graph.features, graph.batch * runner.points());
+    runner.set_tokens(&normals("tokens", tokens, 1.0)).unwrap();
+    runner.set_targets(&normals("targets", targets, 1.0)).unwrap();
+}
+
+#[test]
+fn parameter_counts() {
+    assert_eq!(Network::Gpt2(Gpt2Config::default()).layout().len(), 9_534_977);
+    assert_eq!(Network::Lstm(LstmConfig::default()).layout().len(), 5_268_993);
+}
+
+#[test]
+fn gradient_of_every_parameter_is_the_finite_difference() {
+    for network in all_networks() {
+        let layout = network.layout();
+        let params = rough_params(&network);
+        let mut runner = network.runner(2, 6, Mode::Train).unwrap();
+        feed(&mut runner);
+        let targets = normals("targets", 6, 1.0);
+        let mut grads = vec![0.0; layout.len()];
+        runner.forward(&params);
+        runner.backward(&params, &mut grads);
+        let largest = grads.iter().fold(0.0f32, |m, g| m.max(g.abs()));
+        let mut loss = |params: &[f32]| -> f64 {
+            runner.forward(params);
+            let square = |(p, y): (&f32, &f32)| (f64::from(*p) - f64::from(*y)).powi(2);
+            runner.predictions().iter().zip(&targets).map(square).sum::<f64>() / 6.0
+        };
+        for (spec, place) in layout.iter() {
+            for (k, index) in place.range().enumerate() {
+                let mut difference = |by: f32| {
+                    let mut moved = params.clone();
+                    moved[index] += by;
+                    let up = loss(&moved);
+                    moved[index] = params[index] - by;
+                    (up - loss(&moved)) / f64::from(2.0 * by)
+                };
+                let error = |numeric: f64| (numeric - f64::from(grads[index])).abs() / f64::from(largest);
+                // A second, smaller step for the few places where a ReLU changes sign within the first.
+                let (wide, narrow) = (error(difference(2e-3)), error(difference(2e-4)));
+                assert!(wide.min(narrow) < 2e-3, "{network:?}: {}[{k}] is off by {wide}", spec.name);
+            }
+        }
+        for (spec, place) in layout.iter() {
+            let used = place.of(&grads).iter().any(|g| *g != 0.0);
+            assert!(used, "{}: no gradient at all", spec.name);
+        }
+    }
+}
+
+#[test]
+fn the_future_is_not_seen() {
+    for network in all_networks() {
+        let params = rough_params(&network);
+        let mut runner = network.runner(2, 8, Mode::Infer).unwrap();
+        let tokens = normals("tokens", 2 * 8 * 3, 1.0);
+        runner.set_tokens(&tokens).unwrap();
+        runner.forward(&params);
+        let before = runner.predictions().to_vec();
+        let mut changed = tokens.clone();
+        // Tokens 5, 6, 7 of each prompt change; predictions at tokens 0, 2, 4 may not.
+        for prompt in changed.chunks_exact_mut(8 * 3) {
+            prompt[5 * 3..].iter_mut().for_each(|x| *x += 1.0);
+        }
+        runner.set_tokens(&changed).unwrap();
+        runner.forward(&params);
+        let same = |point: usize| before[point] == runner.predictions()[point];
+        assert!(!same(3), "{network:?}: the token itself is not read");
+        assert_eq!(same(0) && same(1) && same(2), causal(&network), "{network:?}");
+    }
+}
+
+#[test]
+fn queries_after_a_shared_prefix_equal_whole_prompts() {
+    let (batch, pairs, count, d) = (3, 4, 5, 3);
+    for network in all_networks().into_iter().filter(causal) {
+        let params = rough_params(&network);
+        let tokens = normals("tokens", batch * 2 * pairs * d, 1.0);
+        let queries = normals("queries", batch * count * d, 1.0);
+        let mut prefix = network.runner(batch, 2 * pairs, Mode::Infer).unwrap();
+        prefix.set_tokens(&tokens).unwrap();
+        prefix.forward(&params);
+        let mut fast = network.query_runner(&prefix, count).unwrap();
+        for t in 0..=pairs {
+            fast.forward(&params, &prefix, t, &queries).unwrap();
+            let mut whole = network.runner(1, 2 * t + 1, Mode::Infer).unwrap();
+            for b in 0..batch {
+                for q in 0..count {
+                    let mut prompt = tokens[b * 2 * pairs * d..][..2 * t * d].to_vec();
+                    prompt.extend(&queries[(b * count + q) * d..][..d]);
+                    whole.set_tokens(&prompt).unwrap();
+                    whole.forward(&params);
+                    let (slow, at) = (whole.predictions()[t], b * count + q);
+                    assert!(
+                        (slow - fast.predictions()[at]).abs() < 1e-5 * (1.0 + slow.abs()),
+                        "{network:?} t={t}"
+                    );
+                    let width = network.width();
+                    for layer in 0..=network.layers() {
+                        let expected = &whole.hidden(layer)[2 * t * width..];
+                        let error = relative(&fast.hidden(layer)[at * width..][..width], expected);
+                        assert!(error < 1e-5, "{network:?}: hidden {layer} at t={t} is off by {error}");
+                    }
+                    assert!(
+                        relative(&fast.last()[at * width..][..width], &whole.last()[2 * t * width..]) < 1e-5
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn inference_equals_training_forward() {
+    for network in all_networks() {
+        let params = rough_params(&network);
+        let mut train = network.runner(2, 10, Mode::Train).unwrap();
+        let mut infer = network.runner(2, 10, Mode::Infer).unwrap();
+        feed(&mut train);
+        infer.set_tokens(&normals("tokens", 2 * 10 * 3, 1.0)).unwrap();
+        train.forward(&params);
+        infer.forward(&params);
+        assert_eq!(train.predictions(), infer.predictions());
+        for layer in 0..=network.layers() {
+            assert_eq!(train.hidden(layer), infer.hidden(layer));
+        }
+        assert_eq!(train.last(), infer.last());
+    }
+}
+
+/// Three training steps of a network large enough to be cut into many tasks.
+fn three_steps(network: &Network, threads: usize) -> Vec<u32> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| {
+        let mut params = rough_params(network);
+        let mut grads = vec![0.0; params.len()];
+        let mut adam = Adam::new(AdamConfig::default(), params.len());
+        let mut runner = network.runner(150, 10, Mode::Train).unwrap();
+        feed(&mut runner);
+        for _ in 0..3 {
+            grads.fill(0.0);
+            runner.forward(&params);
+            runner.backward(&params, &mut grads);
+            adam.step(&mut params, &grads, 1e-3, Some(1.0));
+        }
+        params.iter().map(|p| p.to_bits()).collect()
+    })
+}
+
+#[test]
+fn same_bits_on_any_number_of_threads() {
+    let wide = Gpt2Config { width: 48, heads: 3, ..tiny_gpt2() };
+    // Wide enough for products whose inner size is cut into blocks.
+    let wider = Gpt2Config { width: 320, heads: 2, layers: 1, ..tiny_gpt2() };
+    for network in [Network::Gpt2(wide), Network::Gpt2(wider), tiny_lstm()] {
+        let one = three_steps(&network, 1);
+        assert!(one == three_steps(&network, 1) && one == three_steps(&network, 3), "{network:?}");
+    }
+}
+
+#[test]
+fn training_lowers_the_loss() {
+    for network in all_networks() {
+        let mut params = network.layout().initial(&engine::params::SplitMix::new(1));
+        let mut grads = vec![0.0; params.len()];
+        let mut adam = Adam::new(AdamConfig::default(), params.len());
+        let mut runner = network.runner(2, 6, Mode::Train).unwrap();
+        feed(&mut runner);
+        runner.forward(&params);
+        let first = runner.loss();
+        for _ in 0..300 {
+            grads.fill(0.0);
+            runner.forward(&params);
+            runner.backward(&params, &mut grads);
+            adam.step(&mut params, &grads, 1e-2, Some(1.0));
+        }
+        assert!(runner.loss() < 0.3 * first, "{network:?}: {first} → {}", runner.loss());
+    }
+}
+
+#[test]
+fn wrong_shapes_are_refused_in_words() {
+    let network = Network::Gpt2(tiny_gpt2());
+    let mut runner = network.runner(2, 6, Mode::Infer).unwrap();
+    let error = runner.set_tokens(&[0.0; 7]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tokens has 7 values, but 36 are needed (2 prompts × 6 tokens × 3 features)"
+    );
+    assert!(matches!(runner.set_targets(&[0.0; 6]), Err(EngineError::Unsupported(_))));
+    assert!(matches!(
+        network.runner(2, 11, Mode::Infer),
+        Err(EngineError::Config { field: "positions", value: 10, .. })
+    ));
+    assert!(network.runner(0, 4, Mode::Infer).is_err());
+    let odd = Network::Gpt2(Gpt2Config { heads: 3, ..tiny_gpt2() });
+    assert!(matches!(odd.runner(1, 4, Mode::Infer), Err(EngineError::Config { field: "heads", .. })));
+    let mut queries = network.query_runner(&runner, 2).unwrap();
+    let params = rough_params(&network);
+    assert!(queries.forward(&params, &runner, 4, &[0.0; 12]).is_err(), "only 3 pairs were run");
+    let whole = network.runner(2, 10, Mode::Infer).unwrap();
+    let error = network.query_runner(&whole, 1).unwrap().forward(&params, &whole, 5, &[0.0; 6]).unwrap_err();
+    assert_eq!(error.to_string(), "a query after 5 pairs is token 11, but the network reads 10 tokens");
+    assert!(tiny_lstm().query_runner(&runner, 2).is_err(), "another network's prefix");
+    let other = tiny_lstm().runner(2, 6, Mode::Infer).unwrap();
+    assert!(network.query_runner(&other, 2).is_err(), "another network's prefix");
+    let kind = AttentionKind { mask: Mask::Full, weighting: Weighting::Softmax };
+    let full = Network::Gpt2(Gpt2Config { attention: kind, ..tiny_gpt2() });
+    assert!(full.query_runner(&full.runner(2, 6, Mode::Infer).unwrap(), 2).is_err());
+}
