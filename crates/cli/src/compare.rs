@@ -266,7 +266,9 @@ fn findings(
     let mut figures = vec![Figure {
         id: "map".into(),
         title: format!("{} of every pair of steps", map.label),
-        caption: format!("{summary} Outlined: best match of each column, with its 95 % bootstrap whisker."),
+        caption: format!(
+            "{summary} Outlined: best match of each column, with a whisker where its 95 % bootstrap interval is wider than one step."
+        ),
         panels: vec![heatmap_panel("", map, matching)],
     }];
     let steps = matching.a.as_slice();
@@ -315,7 +317,7 @@ fn findings(
             label(&map.a.learner),
             label(&map.b.learner)
         ),
-        columns: vec![map.a.label(), map.b.label(), map.label.into(), "95 % interval".into()],
+        columns: vec![map.a.label(), map.b.label(), map.label.into(), "95 % interval".into()],
         rows: rows.collect(),
     };
     Findings {
@@ -342,7 +344,7 @@ fn describe(fit: Option<&RateFit>, map: &Heatmap) -> String {
     let slope = fit.chosen().slope * scale;
     let interval = fit
         .slope_interval
-        .map_or(String::new(), |(l, h)| format!(" (95 %: {:.2} to {:.2})", l * scale, h * scale));
+        .map_or(String::new(), |(l, h)| format!(" (95 %: {:.2} to {:.2})", l * scale, h * scale));
     match fit.trend {
         Trend::Linear => format!("Linear: {slope:.2} steps of {b} per step of {a}{interval}."),
         Trend::Exponential => {

@@ -2,6 +2,9 @@
 //!
 //! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim fails, 2 an error.
 
+// Doc comments here are help texts first: shapes such as [b,n,d] stay as they are.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 mod bench;
 mod compare;
 mod error;
@@ -16,6 +19,7 @@ mod reproduce;
 mod sample;
 mod shell;
 mod task;
+mod train;
 
 use std::process::ExitCode;
 
@@ -32,6 +36,7 @@ use clap::{Parser, Subcommand};
   iclab compare newton gd --out newton-gd           how do two algorithms relate?
   iclab sample --prompts 320 --out p.npz            prompts for a model of your own …
   iclab compare file:mine.npz newton --prompts p.npz --out mine    … and its predictions against Newton
+  iclab train experiments/miniature.toml            train a network, two minutes on two cores
   iclab list solvers                                what there is
 
 Exit codes: 0 done and all claims asked for hold, 1 a claim fails, 2 an error."
@@ -46,6 +51,7 @@ enum Command {
     Reproduce(reproduce::ReproduceArgs),
     Claims(reproduce::ClaimsArgs),
     Compare(compare::CompareArgs),
+    Train(train::TrainArgs),
     Sample(sample::SampleArgs),
     Predict(predict::PredictArgs),
     List(list::ListArgs),
@@ -59,6 +65,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Claims(args) => reproduce::claims(&args),
         Command::Compare(args) => compare::run(&args).map(|()| true),
+        Command::Train(args) => train::run(&args).map(|()| true),
         Command::Sample(args) => sample::run(&args).map(|()| true),
         Command::Predict(args) => predict::run(&args).map(|()| true),
         Command::List(args) => list::run(&args).map(|()| true),

@@ -7,9 +7,10 @@
 mod cdp;
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 use cdp::{Browser, Page};
 use serde_json::{Value, json};
@@ -184,7 +185,12 @@ fn browser() -> Option<Browser> {
     if found.is_none() {
         let required = std::env::var_os("ICLAB_REQUIRE_BROWSER").is_some_and(|v| v == "1");
         assert!(!required, "no Chromium (scripts/install-browser installs one)");
-        eprintln!("skipped: no Chromium (scripts/install-browser installs one)");
+        // Past the capture of output, or nobody would see it; once is enough.
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            let words = "skipped: no Chromium (scripts/install-browser installs one)";
+            let _ = writeln!(std::io::stderr(), "{words}");
+        });
     }
     found.map(|program| Browser::launch(&program, Path::new(SCRATCH)))
 }
@@ -399,14 +405,17 @@ fn fits(page: &mut Page, size: (u32, u32)) -> Vec<String> {
     resize(page, size);
     let (width, _) = size;
     // A phone zooms out to show what is too wide, so its window counts as well.
-    let widths = page.eval("[document.documentElement.scrollWidth, innerWidth]");
+    let widths =
+        page.eval("[document.documentElement.scrollWidth, document.documentElement.clientWidth, innerWidth]");
     let mut problems = vec![];
-    if widths[0].as_u64() > Some(width.into()) || widths[1] != json!(width) {
-        problems.push(format!("{} wide in a window of {width} (now {})", widths[0], widths[1]));
+    if widths[0].as_u64() > widths[1].as_u64() || widths[2] != json!(width) {
+        problems
+            .push(format!("{} wide in {} of a window of {width} (now {})", widths[0], widths[1], widths[2]));
     }
     let cut = page.eval(
-        &r"(() => {
+        r"(() => {
             const cut = [];
+            const width = document.documentElement.clientWidth;
             const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
             while (walk.nextNode()) {
                 const parent = walk.currentNode.parentElement;
@@ -416,14 +425,13 @@ fn fits(page: &mut Page, size: (u32, u32)) -> Vec<String> {
                 const range = document.createRange();
                 range.selectNodeContents(walk.currentNode);
                 for (const box of range.getClientRects())
-                    if (box.width > 0 && (box.left < -0.5 || box.right > WIDTH + 0.5)) {
+                    if (box.width > 0 && (box.left < -0.5 || box.right > width + 0.5)) {
                         cut.push(`${box.left}…${box.right}: ${walk.currentNode.data.trim()}`);
                         break;
                     }
             }
             return cut;
-        })()"
-            .replace("WIDTH", &width.to_string()),
+        })()",
     );
     problems.extend(cut.as_array().unwrap().iter().map(|text| format!("text outside the window: {text}")));
     problems

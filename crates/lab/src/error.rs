@@ -48,6 +48,33 @@ pub enum Error {
     /// Data of a shape or content that the operation cannot use.
     #[error("{0}")]
     BadData(String),
+    /// A file or directory could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// `read`, `write`, `create`.
+        action: &'static str,
+        /// Which one.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("{}: {why}", path.display())]
+    Content {
+        /// Which one.
+        path: std::path::PathBuf,
+        /// What is wrong and what would be accepted.
+        why: String,
+    },
+    /// From the engine: a shape that a network cannot have.
+    #[error(transparent)]
+    Engine(#[from] engine::EngineError),
+    /// From a checkpoint file.
+    #[error(transparent)]
+    Checkpoint(#[from] engine::checkpoint::CheckpointError),
+    /// Training went wrong in a way that no further step can mend.
+    #[error("{0}")]
+    Training(String),
     /// A learner cannot do what was asked (a file of predictions cannot answer new queries).
     #[error("{learner} cannot {action}: {why}")]
     Unsupported {

@@ -48,7 +48,7 @@ pub trait Learner: Send + Sync {
     /// Predictions at every position of every prompt, after each of `steps`.
     fn trajectory(&self, prompts: &Prompts, steps: &Steps) -> Result<Trajectory>;
 
-    /// Answers [s, b, l, q] to query `q` of prompt `b` after its first `lengths[l]` pairs, after each of `steps`.
+    /// Answers `[s, b, l, q]` to query `q` of prompt `b` after its first `lengths[l]` pairs, after each of `steps`.
     fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>>;
 }
 
@@ -75,7 +75,7 @@ pub struct Outcome {
 }
 
 impl Trajectory {
-    /// Wraps predictions [s,b,t] made for `prompts`, and notes where they diverged.
+    /// Wraps predictions `[s,b,t]` made for `prompts`, and notes where they diverged.
     pub fn new(
         learner: Id,
         unit: Unit,
@@ -101,7 +101,7 @@ impl Trajectory {
         Ok(Trajectory { learner, unit, steps, values, outcomes })
     }
 
-    /// Errors [b,t] at recorded step number `s`: prediction − label.
+    /// Errors `[b,t]` at recorded step number `s`: prediction − label.
     pub fn errors(&self, prompts: &Prompts, s: usize) -> Array2<f64> {
         &self.values.index_axis(ndarray::Axis(0), s) - &prompts.ys
     }

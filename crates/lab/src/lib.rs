@@ -16,6 +16,12 @@ pub mod linalg;
 pub mod solvers;
 pub mod steps;
 
+pub mod experiment;
+pub mod networks;
+pub mod runs;
+pub mod tensorboard;
+pub mod train;
+
 pub mod matching;
 pub mod memory;
 pub mod rates;

@@ -170,7 +170,7 @@ fn newton_schulz_of_any_size(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: u
     }
 }
 
-/// Eigen-decomposition of a symmetric matrix: S = Σ values[i] vᵢvᵢᵀ.
+/// Eigen-decomposition of a symmetric matrix: S = Σ values`[i]` vᵢvᵢᵀ.
 pub struct Spectrum {
     /// Eigenvalues, descending.
     pub values: Vec<f64>,
@@ -202,7 +202,7 @@ impl Spectrum {
     }
 }
 
-/// Minimum-norm least squares: X⁺y for X [t,d]. Full rank goes through QR; the rest through the SVD.
+/// Minimum-norm least squares: X⁺y for X `[t,d]`. Full rank goes through QR; the rest through the SVD.
 pub fn least_squares(xs: &[f64], ys: &[f64], d: usize) -> Vec<f64> {
     let t = ys.len();
     if t == 0 {
@@ -242,7 +242,7 @@ pub fn solve_positive_definite(s: &[f64], c: &[f64]) -> Option<Vec<f64>> {
     Some(factor.solve(&DVector::from_column_slice(c)).as_slice().to_vec())
 }
 
-/// (XᵀX)⁻¹Xᵀ [d,q] for X [q,d] of full column rank: maps answers to the weights they imply.
+/// (XᵀX)⁻¹Xᵀ `[d,q]` for X `[q,d]` of full column rank: maps answers to the weights they imply.
 pub fn left_inverse(xs: &[f64], d: usize) -> Option<Vec<f64>> {
     if xs.len() < d * d {
         return None;

@@ -9,7 +9,7 @@ use crate::prompts::{Prompts, Questions};
 use crate::similarity::InducedWeights;
 use crate::steps::Steps;
 
-/// Squared errors [gap][prompt] when x_{n−gap} is asked again after n pairs, at one step of the learner.
+/// Squared errors `[gap][prompt]` when x_{n−gap} is asked again after n pairs, at one step of the learner.
 pub fn forgetting(learner: &dyn Learner, prompts: &Prompts, n: usize, step: u64) -> Result<Vec<Vec<f64>>> {
     let ys = prompts.ys.clone();
     let questions = Questions::reask(prompts.clone(), n);
@@ -22,7 +22,7 @@ pub fn forgetting(learner: &dyn Learner, prompts: &Prompts, n: usize, step: u64)
         .collect())
 }
 
-/// Share of each induced weight vector that lies outside span{x₁…x_t}: [length][prompt], at recorded step `s`.
+/// Share of each induced weight vector that lies outside span{x₁…x_t}: `[length][prompt]`, at recorded step `s`.
 pub fn outside_span(weights: &InducedWeights, questions: &Questions, s: usize) -> Vec<Vec<f64>> {
     let (count, _, lengths, dim) = weights.values.dim();
     (0..lengths)

@@ -14,9 +14,9 @@ use crate::seed::Seed;
 /// A batch of prompts. `ys[b,t]` is the label of `xs[b,t,:]`; a learner predicts it from the t pairs before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompts {
-    /// Inputs [b, n, d].
+    /// Inputs `[b, n, d]`.
     pub xs: Array3<f64>,
-    /// Labels [b, n].
+    /// Labels `[b, n]`.
     pub ys: Array2<f64>,
 }
 
@@ -62,7 +62,7 @@ impl Prompts {
         self.xs.dim().2
     }
 
-    /// Inputs [n, d] and labels [n] of one prompt, row-major.
+    /// Inputs `[n, d]` and labels `[n]` of one prompt, row-major.
     pub fn prompt(&self, b: usize) -> (&[f64], &[f64]) {
         let (n, d) = (self.points(), self.dim());
         let xs = self.xs.as_slice().expect("prompts are stored in standard layout");
@@ -70,7 +70,7 @@ impl Prompts {
         (&xs[b * n * d..(b + 1) * n * d], &ys[b * n..(b + 1) * n])
     }
 
-    /// Mean square of all labels: the scale errors are measured on when E[y²] ≠ d.
+    /// Mean square of all labels: the scale errors are measured on when E`[y²]` ≠ d.
     pub fn label_power(&self) -> f64 {
         self.ys.iter().map(|y| y * y).sum::<f64>() / self.ys.len() as f64
     }
@@ -83,7 +83,7 @@ pub struct Questions {
     pub prompts: Prompts,
     /// Prefix lengths at which every query is asked, ascending.
     pub lengths: Vec<usize>,
-    /// Queries [b, q, d].
+    /// Queries `[b, q, d]`.
     pub queries: Array3<f64>,
 }
 
@@ -171,7 +171,7 @@ impl Questions {
         Questions { prompts, lengths: vec![length], queries }
     }
 
-    /// Queries [q, d] of one prompt.
+    /// Queries `[q, d]` of one prompt.
     pub fn of(&self, b: usize) -> ArrayView2<'_, f64> {
         self.queries.index_axis(Axis(0), b)
     }

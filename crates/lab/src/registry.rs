@@ -107,7 +107,7 @@ impl Settings {
         }
     }
 
-    /// A finite number in [low, high].
+    /// A finite number in `[low, high]`.
     pub fn number(&self, name: &str, low: f64, high: f64) -> Result<f64> {
         match self.text(name).parse::<f64>() {
             Ok(value) if value.is_finite() && value >= low && value <= high => Ok(value),
@@ -116,7 +116,7 @@ impl Settings {
         }
     }
 
-    /// A whole number in [low, high].
+    /// A whole number in `[low, high]`.
     pub fn whole(&self, name: &str, low: usize, high: usize) -> Result<usize> {
         match self.text(name).parse::<usize>() {
             Ok(value) if value >= low && value <= high => Ok(value),

@@ -44,9 +44,9 @@ pub struct Heatmap {
     pub metric: Metric,
     /// `SimE`, `SimW`, …
     pub label: &'static str,
-    /// Similarity [a, b, prompt]; NaN where one of the two diverged.
+    /// Similarity `[a, b, prompt]`; NaN where one of the two diverged.
     pub per_prompt: Array3<f64>,
-    /// Mean over prompts [a, b]; NaN where more than half of the prompts diverged.
+    /// Mean over prompts `[a, b]`; NaN where more than half of the prompts diverged.
     pub mean: Array2<f64>,
 }
 
@@ -143,7 +143,7 @@ pub struct InducedWeights {
     pub unit: Unit,
     /// Its steps.
     pub steps: Steps,
-    /// Weights [b, s, l, d] after `lengths[l]` pairs.
+    /// Weights `[b, s, l, d]` after `lengths[l]` pairs.
     pub values: Array4<f64>,
 }
 
@@ -192,7 +192,7 @@ pub fn of_weights(a: &InducedWeights, b: &InducedWeights, metric: Metric) -> Hea
     compare(side(a), side(b), flat(a).view(), flat(b).view(), a.values.dim().2, metric, label)
 }
 
-/// Compares vectors [b, s, parts × m] prompt by prompt; each is cut into `parts`, over which the metric is averaged.
+/// Compares vectors `[b, s, parts × m]` prompt by prompt; each is cut into `parts`, over which the metric is averaged.
 fn compare(
     a: Side,
     b: Side,

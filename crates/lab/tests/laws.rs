@@ -118,7 +118,7 @@ fn predictions_are_linear_where_promised() {
     for row in SOLVERS.iter().filter(|row| row.laws.linear) {
         let answers = learner(row).answers(&questions, &some_steps(row)).unwrap();
         let combined = &answers.slice(s![.., .., .., 0]) * 2.0 - &answers.slice(s![.., .., .., 1]) * 3.0;
-        assert!(difference(&combined, &answers.slice(s![.., .., .., 2])) < 1e-10, "{}", row.name);
+        assert!(difference(&combined, answers.slice(s![.., .., .., 2])) < 1e-10, "{}", row.name);
     }
 }
 
@@ -147,7 +147,7 @@ fn the_last_step_is_least_squares_where_promised() {
     for row in SOLVERS {
         let Some(last) = row.laws.exact_after else { continue };
         let found = learner(row).trajectory(&prompts, &Steps::single(last)).unwrap().values;
-        let error = difference(&found.slice(s![0, .., from..]), &prompts.ys.slice(s![.., from..]));
+        let error = difference(found.slice(s![0, .., from..]), prompts.ys.slice(s![.., from..]));
         assert!(error < 1e-9, "{} after {last} steps: {error}", row.name);
     }
 }
@@ -223,7 +223,7 @@ fn least_squares_recovers_the_linear_classes() {
     for function in lab::functions::FUNCTIONS {
         let prompts = Task::new(function.name, "gaussian", 5, 16).unwrap().sample(SEED, "laws", 0, 8);
         let found = solvers::build("ols").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap();
-        let error = difference(&found.values.slice(s![0, .., 8..]), &prompts.ys.slice(s![.., 8..]));
+        let error = difference(found.values.slice(s![0, .., 8..]), prompts.ys.slice(s![.., 8..]));
         assert_eq!(error < 1e-9, function.linear, "{}: {error}", function.name);
     }
 }

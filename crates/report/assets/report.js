@@ -25,11 +25,12 @@ addEventListener("pointerover", (event) => {
     mark.dataset.tip = title.textContent;
     title.remove();
   }
-  tip.hidden = !mark?.dataset.tip;
-  if (!tip.hidden) tip.textContent = mark.dataset.tip;
 });
 addEventListener("pointermove", (event) => {
+  const text = event.target.closest?.(".panel svg *")?.dataset.tip;
+  tip.hidden = !text;
   if (tip.hidden) return;
+  tip.textContent = text;
   const { offsetWidth: width, offsetHeight: height } = tip;
   const right = event.clientX + 14 + width < document.documentElement.clientWidth;
   const left = right ? event.clientX + 14 : Math.max(6, event.clientX - 14 - width);

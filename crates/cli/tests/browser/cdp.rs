@@ -12,7 +12,7 @@ use tungstenite::{Message, WebSocket};
 /// How long anything may take before the test gives up.
 const LIMIT: Duration = Duration::from_secs(30);
 
-const FLAGS: [&str; 14] = [
+const FLAGS: [&str; 13] = [
     "--headless=new",
     "--no-sandbox",
     "--disable-gpu",
@@ -24,7 +24,6 @@ const FLAGS: [&str; 14] = [
     "--disable-extensions",
     "--disable-sync",
     "--disable-quic",
-    "--hide-scrollbars",
     "--remote-debugging-port=0",
     "about:blank",
 ];

@@ -7,6 +7,7 @@ use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
 use crate::learner::Trajectory;
 use crate::matching;
 use crate::similarity::{Metric, View, of_errors};
+use crate::solvers;
 use crate::steps::Steps;
 
 /// Registry row.
@@ -67,7 +68,8 @@ fn run(lab: &Lab) -> Result<Outcome> {
         for name in names {
             let other = of(name)?;
             let points = steps.as_slice().iter().map(|&k| (k as f64, apart(&other, k).max(1e-17))).collect();
-            series.push(Series::new(name.replace(":line_search=armijo", ", Armijo"), points).stroke(stroke));
+            let label = solvers::label(&other.learner).replace("(line_search=armijo)", "with Armijo");
+            series.push(Series::new(label, points).stroke(stroke));
         }
     }
     // Sixty backtracking steps at every position are the slowest thing here, and 320 prompts show it as well.

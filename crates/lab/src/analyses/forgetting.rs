@@ -102,7 +102,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
         title: "Error on a pair seen before, by its age".into(),
         caption: format!(
             "After {READ} pairs the input x_(n−g) is asked again; squared error over d against the gap g, mean over {} \
-             prompts with 95 % bands. OLS interpolates and is exact.",
+             prompts with 95 % bands. OLS interpolates and is exact.",
             prompts.count()
         ),
         panels: vec![Panel::Lines(LinesPanel {

@@ -110,7 +110,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
         .quoted("5→2, 9→5, 13→9, 17→14, 21→18"),
     );
     let common = format!(
-        "isotropic, d=20, {} prompts; outlined: best match of each column with its 95 % bootstrap whisker",
+        "isotropic, d=20, {} prompts; outlined: best match of each column, with a whisker where its 95 % bootstrap interval is wider than one step",
         lab.count
     );
     let figure = |id: &str, title: &str, text: String, panel: Panel| Figure {
@@ -169,7 +169,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
         id: "f26-best-matches".into(),
         title: "Best-matching steps".into(),
         caption: "For each Newton step the best step of the other algorithm.".into(),
-        columns: ["Newton", "GD (SimE)", "GD (SimW)", "GD (L2)", "Newton", "BFGS", "CG"]
+        columns: ["Newton step", "GD (SimE)", "GD (SimW)", "GD (L2)", "Newton itself", "BFGS", "CG"]
             .map(String::from)
             .to_vec(),
         rows: rows.collect(),
@@ -196,7 +196,7 @@ fn describe(fit: &RateFit) -> String {
     let chosen = fit.chosen();
     let interval = fit.slope_interval.map_or(String::new(), |(low, high)| {
         let scale = if fit.trend == Trend::Exponential { 1.0 / 2f64.ln() } else { 1.0 };
-        format!(" (95 %: {:.2} to {:.2})", low * scale, high * scale)
+        format!(" (95 %: {:.2} to {:.2})", low * scale, high * scale)
     });
     match fit.trend {
         Trend::Linear => format!("Fitted: a line of {:.2} steps per step{interval}", chosen.slope),

@@ -82,17 +82,17 @@ fn run_erratum(lab: &Lab) -> Result<Outcome> {
         .quoted("4αS − 6α²S³ + 4α³S⁵ − α⁴S⁷"),
     ];
     let row = |name: &str, coefficients: &[f64], off: f64| {
-        let power = |i: usize| coefficients.get(i).map_or("".into(), |c| format!("{c}"));
+        let power = |i: usize| coefficients.get(i).map_or(String::new(), |c| c.to_string().replace('-', "−"));
         let mut row = vec![name.to_string()];
         row.extend([1, 3, 5, 7].map(power));
-        row.push(format!("{off:.1e}"));
+        row.push(if off < 1e-10 { "round-off".into() } else { format!("{off:.2}") });
         row
     };
     let table = Table {
         id: "e3-coefficients".into(),
         title: "Coefficients of M₁ and M₂".into(),
-        caption: "Coefficient of α^((s+1)/2) S^s, and the largest relative deviation from the iterated matrix over 100 prompts.".into(),
-        columns: ["", "S", "S³", "S⁵", "S⁷", "deviation"].map(String::from).to_vec(),
+        caption: "Coefficients of αS, α²S³, α³S⁵ and α⁴S⁷, and the largest relative deviation from the iterated matrix over 100 prompts.".into(),
+        columns: ["", "αS", "α²S³", "α³S⁵", "α⁴S⁷", "deviation"].map(String::from).to_vec(),
         rows: vec![
             row("M₁ printed", PRINTED[0], worst[0][0]),
             row("M₁ right", &moment_coefficients(1.0, 1), worst[1][0]),

@@ -21,7 +21,7 @@ pub trait Inputs: Send + Sync {
 
 /// x = root · z with z standard normal, or z itself. Plain data, so that a device can sample from it too.
 pub struct InputLaw {
-    /// Σ^{1/2} [d,d] row-major; identity when absent.
+    /// Σ^{1/2} `[d,d]` row-major; identity when absent.
     pub root: Option<Vec<f64>>,
 }
 

@@ -12,7 +12,7 @@ use crate::steps::Steps;
 
 /// An algorithm that reads t pairs and then answers queries.
 pub trait InContext: Send + Sync {
-    /// Answers [s,q] to `queries` [q,d] after each of `steps`.
+    /// Answers `[s,q]` to `queries` `[q,d]` after each of `steps`.
     fn answer(&self, problem: &Problem, queries: &[f64], steps: &Steps, answers: &mut [f64]);
 }
 

@@ -16,7 +16,7 @@ pub trait Solver: Send + Sync {
     /// One step.
     fn step(&self, problem: &Problem, state: &mut Self::State);
 
-    /// The weights [d] that the state stands for.
+    /// The weights `[d]` that the state stands for.
     fn weights(&self, problem: &Problem, state: &Self::State, w: &mut [f64]);
 
     /// Its closed form, if it has one.

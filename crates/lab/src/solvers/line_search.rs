@@ -57,7 +57,7 @@ impl LineSearch {
 
 /// Point, gradient and the last move of a quasi-Newton method.
 pub struct Descent {
-    /// w [d].
+    /// w `[d]`.
     pub w: Vec<f64>,
     /// ∇L = (Sw − c)/t.
     pub gradient: Vec<f64>,

@@ -46,7 +46,7 @@ struct MlpGd {
     seed: Seed,
 }
 
-/// Where the parts of the flat parameter vector begin: W [d,h], v [h], a [h], b.
+/// Where the parts of the flat parameter vector begin: W `[d,h]`, v `[h]`, a `[h]`, b.
 #[derive(Clone, Copy)]
 struct Layout {
     d: usize,
@@ -84,7 +84,7 @@ impl MlpGd {
         flat
     }
 
-    /// Activations [h] of one input, and the output.
+    /// Activations `[h]` of one input, and the output.
     #[inline(always)]
     fn forward(&self, layout: Layout, flat: &[f64], x: &[f64], units: &mut [f64]) -> f64 {
         let (w, v, a, b) = layout.split(flat);

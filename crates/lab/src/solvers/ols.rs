@@ -49,7 +49,7 @@ impl InContext for Ridge {
     }
 }
 
-/// answers[q] = wᵀ queries[q]
+/// answers`[q]` = wᵀ queries`[q]`
 pub(super) fn answer_with(w: &[f64], queries: &[f64], answers: &mut [f64]) {
     answers.iter_mut().zip(queries.chunks_exact(w.len())).for_each(|(answer, x)| *answer = dot(w, x));
 }

@@ -6,15 +6,15 @@ use crate::linalg::{Spectrum, add_outer, axpy};
 pub struct Problem<'a> {
     /// Index of the prompt within its batch.
     pub prompt: usize,
-    /// Inputs read [t,d].
+    /// Inputs read `[t,d]`.
     pub xs: &'a [f64],
-    /// Labels read [t].
+    /// Labels read `[t]`.
     pub ys: &'a [f64],
     /// Dimension of an input.
     pub dim: usize,
-    /// S [d,d].
+    /// S `[d,d]`.
     pub s: &'a [f64],
-    /// c [d].
+    /// c `[d]`.
     pub c: &'a [f64],
 }
 

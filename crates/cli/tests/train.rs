@@ -1,0 +1,277 @@
+//! Training as a user meets it: runs that can be killed at any moment, resumed, and end with the same bits.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const TINY: &str = r#"
+name = "tiny"
+[task]
+function = "linear"
+inputs = "gaussian"
+dim = 3
+points = 6
+[network]
+kind = "gpt2"
+layers = 2
+heads = 2
+width = 16
+positions = 12
+[training]
+steps = 400
+batch = 8
+rate = 1e-3
+clip = 1.0
+schedule = "cosine"
+warmup = 0.1
+dims = { start = 1, end = 3, over = 0.5 }
+points = { start = 2, end = 6, by = 1, every = 60 }
+log_every = 7
+checkpoint_every = 11
+keep = 3
+"#;
+
+fn command(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iclab"));
+    command.args(args).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn iclab(dir: &Path, args: &[&str]) -> Output {
+    command(dir, args).output().expect("the program starts")
+}
+
+fn done(dir: &Path, args: &[&str]) -> String {
+    let output = iclab(dir, args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(dir: &Path, args: &[&str]) -> String {
+    let output = iclab(dir, args);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    stderr
+}
+
+fn with(experiment: &str) -> TempDir {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("tiny.toml"), experiment).unwrap();
+    dir
+}
+
+/// The one run under `runs`.
+fn run_dir(dir: &Path) -> PathBuf {
+    let mut entries = std::fs::read_dir(dir.join("runs")).unwrap();
+    let run = entries.next().unwrap().unwrap().path();
+    assert!(entries.next().is_none());
+    run
+}
+
+/// Everything of a run that must not depend on interruptions: weights, moments, and metrics but for the clock.
+fn essence(run: &Path) -> (Vec<u8>, Vec<Value>, Vec<Vec<u8>>) {
+    let checkpoint = std::fs::read(run.join("checkpoint.safetensors")).unwrap();
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let rows = text.lines().map(|line| {
+        let mut row: Value = serde_json::from_str(line).unwrap();
+        row.as_object_mut().unwrap().remove("seconds");
+        row
+    });
+    let mut kept: Vec<_> = std::fs::read_dir(run.join("kept")).unwrap().map(|e| e.unwrap().path()).collect();
+    kept.sort();
+    (checkpoint, rows.collect(), kept.iter().map(|p| std::fs::read(p).unwrap()).collect())
+}
+
+#[test]
+fn a_run_killed_at_random_moments_ends_with_the_same_bits() {
+    let straight = with(TINY);
+    done(straight.path(), &["train", "tiny.toml"]);
+    let expected = essence(&run_dir(straight.path()));
+    assert_eq!(expected.2.len(), 3);
+
+    let killed = with(TINY);
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut kills = 0;
+    for attempt in 0..2000 {
+        let mut child = command(killed.path(), &["train", "tiny.toml"]).spawn().unwrap();
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        // The first attempts die early; then one may live to the end.
+        if attempt < 26 {
+            std::thread::sleep(Duration::from_micros(4_000 + (state >> 33) % 60_000));
+            if child.try_wait().unwrap().is_none() {
+                child.kill().unwrap(); // SIGKILL
+                kills += 1;
+            }
+        }
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.contains("error"), "after {kills} kills: {stderr}");
+        if output.status.success() {
+            if kills >= 20 {
+                break;
+            }
+            // finished too soon: take the last part back and let it be killed again
+            std::fs::remove_dir_all(killed.path().join("runs")).unwrap();
+        }
+    }
+    assert!(kills >= 20, "only {kills} kills");
+    assert!(essence(&run_dir(killed.path())) == expected, "{kills} kills changed the run");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_request_to_stop_saves_first() {
+    let dir = with(
+        &TINY
+            .replace("steps = 400", "steps = 1000000")
+            .replace("checkpoint_every = 11", "checkpoint_every = 1000000"),
+    );
+    let child = command(dir.path(), &["train", "tiny.toml"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("saved; the same command goes on"), "{said}");
+    assert!(run_dir(dir.path()).join("checkpoint.safetensors").exists());
+}
+
+#[test]
+fn a_finished_run_is_not_trained_again_and_tells_its_result() {
+    let dir = with(&TINY.replace("steps = 400", "steps = 30"));
+    let first = done(dir.path(), &["train", "tiny.toml", "--json"]);
+    let before =
+        std::fs::metadata(run_dir(dir.path()).join("checkpoint.safetensors")).unwrap().modified().unwrap();
+    assert_eq!(first, done(dir.path(), &["train", "tiny.toml", "--json"]));
+    assert_eq!(
+        before,
+        std::fs::metadata(run_dir(dir.path()).join("checkpoint.safetensors")).unwrap().modified().unwrap()
+    );
+    let result: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(result["errors"].as_array().unwrap().len(), 6);
+    assert!((result["bayes_floor"].as_f64().unwrap() - 1.0).abs() < 1e-12); // (3+2+1)/6
+    assert!(
+        run_dir(dir.path())
+            .read_dir()
+            .unwrap()
+            .any(|e| { e.unwrap().file_name().to_string_lossy().starts_with("events.out.tfevents") })
+    );
+}
+
+#[test]
+fn training_lowers_the_loss() {
+    let plain = TINY.lines().filter(|line| !line.starts_with("dims =") && !line.starts_with("points = {"));
+    let longer = plain
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("steps = 400", "steps = 1500")
+        .replace("batch = 8", "batch = 64");
+    let dir = with(&longer.replace("rate = 1e-3", "rate = 3e-3"));
+    let result: Value = serde_json::from_str(&done(dir.path(), &["train", "tiny.toml", "--json"])).unwrap();
+    let loss = result["mean_loss"].as_f64().unwrap();
+    assert!(loss < 2.6, "predicting zero costs 3, the trained network {loss}");
+}
+
+#[test]
+fn seeds_and_steps_make_other_runs() {
+    let dir = with(&TINY.replace("steps = 400", "steps = 5"));
+    done(dir.path(), &["train", "tiny.toml"]);
+    done(dir.path(), &["train", "tiny.toml", "--seed", "1"]);
+    done(dir.path(), &["train", "tiny.toml", "--steps", "6"]);
+    assert_eq!(std::fs::read_dir(dir.path().join("runs")).unwrap().count(), 3);
+}
+
+#[test]
+fn bad_experiments_get_one_clear_sentence() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("rate = 1e-3", "rate = -1", &["training.rate", "-1", "above 0"]),
+        ("rate = 1e-3", "rat = 1e-3", &["rat", "line"]),
+        ("heads = 2", "heads = 3", &["network.heads", "3", "divisor"]),
+        ("positions = 12", "positions = 8", &["network.positions", "8", "at least 12"]),
+        ("kind = \"gpt2\"", "kind = \"gpt3\"", &["gpt3"]),
+        ("function = \"linear\"", "function = \"lineer\"", &["did you mean linear"]),
+        ("steps = 400", "steps = 0", &["training.steps"]),
+        ("batch = 8", "batch = 0", &["training.batch"]),
+        ("end = 3, over", "end = 4, over", &["training.dims", "up to the task's 3"]),
+        ("over = 0.5", "over = 0.5, by = 1, every = 2", &["training.dims", "either"]),
+        ("log_every = 7", "log_every = 0", &["training.log_every"]),
+        ("name = \"tiny\"", "name = \"../tiny\"", &["name", "letters"]),
+        ("[task]", "[tsk]", &["tsk"]),
+    ];
+    for (from, to, words) in cases {
+        assert!(TINY.contains(from));
+        let dir = with(&TINY.replacen(from, to, 1));
+        let sentence = refused(dir.path(), &["train", "tiny.toml"]);
+        assert!(sentence.contains("tiny.toml"), "{sentence}");
+        words.iter().for_each(|word| assert!(sentence.contains(word), "{to}: '{sentence}' lacks '{word}'"));
+        assert!(!dir.path().join("runs").exists());
+    }
+    let dir = TempDir::new().unwrap();
+    assert!(refused(dir.path(), &["train", "absent.toml"]).contains("absent.toml"));
+}
+
+#[test]
+fn a_loss_that_explodes_stops_the_run_and_keeps_the_last_checkpoint() {
+    let wild = TINY
+        .replace("rate = 1e-3", "rate = 1e18")
+        .replace("clip = 1.0\n", "")
+        .replace("warmup = 0.1", "warmup = 1.0");
+    let dir = with(&wild.replace("checkpoint_every = 11", "checkpoint_every = 1"));
+    let sentence = refused(dir.path(), &["train", "tiny.toml"]);
+    assert!(sentence.contains("step") && sentence.contains("last checkpoint is untouched"), "{sentence}");
+}
+
+#[test]
+fn damaged_checkpoints_are_named_and_left_alone() {
+    let dir = with(&TINY.replace("steps = 400", "steps = 1000000"));
+    let child = command(dir.path(), &["train", "tiny.toml"]).spawn().unwrap();
+    let mut child = child;
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        let runs = dir.path().join("runs");
+        if runs.exists() && run_dir(dir.path()).join("checkpoint.safetensors").exists() {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "no checkpoint in a minute");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let path = run_dir(dir.path()).join("checkpoint.safetensors");
+    let good = std::fs::read(&path).unwrap();
+    let mut other = good.clone();
+    other[20] ^= 0xff;
+    for bad in [&good[..good.len() / 2], &good[..4], &b"hello"[..], &other[..]] {
+        std::fs::write(&path, bad).unwrap();
+        let sentence = refused(dir.path(), &["train", "tiny.toml"]);
+        assert!(sentence.contains("checkpoint.safetensors"), "{sentence}");
+        assert_eq!(std::fs::read(&path).unwrap(), bad, "a damaged file is evidence");
+    }
+}
+
+#[test]
+fn an_unwritable_place_is_named() {
+    let dir = with(TINY);
+    std::fs::write(dir.path().join("occupied"), "x").unwrap();
+    let sentence = refused(dir.path(), &["train", "tiny.toml", "--runs", "occupied"]);
+    assert!(sentence.contains("occupied"), "{sentence}");
+    assert!(refused(dir.path(), &["train", "tiny.toml", "--device", "cuda"]).contains("cpu"));
+}
+
+#[test]
+fn every_shipped_experiment_is_sound() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            let experiment = lab::experiment::Experiment::read(&path).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(path.file_stem().unwrap().to_str().unwrap(), experiment.name);
+            count += 1;
+        }
+    }
+    assert!(count >= 19, "{count}");
+}
