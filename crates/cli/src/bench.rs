@@ -1,13 +1,16 @@
 //! `iclab bench`: how fast, as numbers one can keep.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
+use lab::experiment::Experiment;
+use lab::train::Trainer;
 use lab::{Learner, Prompts, Seed, Steps, Task};
 use serde_json::json;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::train::{self, Device};
 use crate::{output, reproduce};
 
 /// Measures speed on this machine.
@@ -21,6 +24,30 @@ pub struct BenchArgs {
 enum What {
     /// The paper's tables of Newton and GD (320 prompts × 41 positions), whole trajectories in one pass
     Solvers(SolversArgs),
+    /// A whole training step: sampling, forward, backward, clipping and Adam, at the end of the curriculum
+    Train(TrainArgs),
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  iclab bench train --experiment r1 --device cpu --json\n  iclab bench train --experiment experiments/miniature.toml"
+)]
+struct TrainArgs {
+    /// r1, r7 (the LSTM), small (3 layers × 64, d=5, 11 points, batch 64), or an experiment file
+    #[arg(long, default_value = "r1")]
+    experiment: String,
+    /// Where to train
+    #[arg(long, value_enum, default_value = "auto")]
+    device: Device,
+    /// Steps that are timed, after two that are not
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    steps: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write the JSON to a file
+    #[arg(long)]
+    out: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -41,8 +68,91 @@ struct SolversArgs {
 
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> Result<()> {
-    let What::Solvers(args) = &args.what;
-    solvers(args)
+    match &args.what {
+        What::Solvers(args) => solvers(args),
+        What::Train(args) => steps_of_training(args),
+    }
+}
+
+const SMALL: &str = r#"
+name = "small"
+[task]
+function = "linear"
+inputs = "gaussian"
+dim = 5
+points = 11
+[network]
+kind = "gpt2"
+layers = 3
+heads = 2
+width = 64
+positions = 22
+[training]
+steps = 1000000
+batch = 64
+rate = 1e-4
+clip = 1.0
+"#;
+
+fn experiment(name: &str) -> Result<Experiment> {
+    Ok(match name {
+        "r1" => Experiment::parse(include_str!("../../../experiments/r1.toml"), Path::new("r1.toml"))?,
+        "r7" => Experiment::parse(include_str!("../../../experiments/r7.toml"), Path::new("r7.toml"))?,
+        "small" => Experiment::parse(SMALL, Path::new("small.toml"))?,
+        path if path.ends_with(".toml") => Experiment::read(Path::new(path))?,
+        other => {
+            return Err(Error::Usage(format!(
+                "experiment '{other}'; accepted: r1, r7, small, or the name of a .toml file"
+            )));
+        }
+    })
+}
+
+fn steps_of_training(args: &TrainArgs) -> Result<()> {
+    train::check_device(args.device)?;
+    let mut experiment = experiment(&args.experiment)?;
+    // The whole task from the first step on: the end of a curriculum is where the time goes.
+    (experiment.training.dims, experiment.training.points) = (None, None);
+    let mut trainer = Trainer::new(&experiment)?;
+    let bar = crate::progress::bar(args.steps as usize + 2);
+    let mut times = Vec::new();
+    for step in 0..args.steps + 2 {
+        let start = Instant::now();
+        trainer.step()?;
+        if step >= 2 {
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    times.sort_by(f64::total_cmp);
+    let record = json!({
+        "benchmark": "train", "version": env!("CARGO_PKG_VERSION"), "machine": reproduce::machine(),
+        "threads": rayon::current_num_threads(), "experiment": experiment.name, "device": "cpu",
+        "parameters": trainer.layout.len(), "batch": experiment.training.batch, "points": experiment.task.points,
+        "steps": times.len(), "best_ms": times[0], "median_ms": times[times.len() / 2], "peak_mib": peak_mib(),
+    });
+    if let Some(path) = &args.out {
+        output::write_file(path, format!("{record:#}\n").as_bytes())?;
+    }
+    if args.json {
+        println!("{record:#}");
+    } else {
+        let (best, median) = (times[0], times[times.len() / 2]);
+        println!(
+            "{}: {median:.1} ms a step (best {best:.1}), {} parameters",
+            experiment.name,
+            trainer.layout.len()
+        );
+    }
+    Ok(())
+}
+
+/// The most memory this process has used, in MiB, where the system tells.
+fn peak_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse::<f64>().ok().map(|kib| kib / 1024.0)
 }
 
 fn median_seconds(repeat: u32, mut work: impl FnMut()) -> f64 {

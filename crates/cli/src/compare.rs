@@ -39,9 +39,10 @@ pub enum Measure {
     iclab compare newton gd --steps-a 0..=24 --steps-b pow2:0..=12 --prompts 1280 --measure sime --out newton-gd\n  \
     iclab compare newton bfgs:line_search=armijo --inputs skewed:kappa=100 --out ill\n  \
     iclab compare file:mine.npz newton --prompts p.npz --out mine     (predictions of a model trained elsewhere)\n  \
+    iclab compare run:runs/miniature-0123456789abcdef newton --dim 5 --points 16 --out layers     (a network trained here)\n  \
     iclab compare --plan newton-gd/plan.toml --out again")]
 pub struct CompareArgs {
-    /// Learner A (horizontal axis): NAME:setting=value, or file:PREDICTIONS.npz
+    /// Learner A (horizontal axis): NAME:setting=value, file:PREDICTIONS.npz, or run:DIRECTORY
     #[arg(required_unless_present = "plan")]
     a: Option<String>,
     /// Learner B (vertical axis), which is searched for the best match
@@ -78,6 +79,9 @@ pub struct CompareArgs {
     json: bool,
 }
 
+/// Stands for the learner's own steps until the learner is built.
+const OWN_STEPS: &str = "own";
+
 /// A comparison with every default written out.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,16 +112,13 @@ impl Plan {
             return Ok(plan);
         }
         let (a, b) = (args.a.as_deref().unwrap_or_default(), args.b.as_deref().unwrap_or_default());
-        let steps = |given: &Option<String>, learner: &str| -> Result<String> {
-            match given {
-                Some(text) => Ok(Steps::parse(text)?.to_string()),
-                None => Ok(learners::build(learner)?.default_steps().to_string()),
-            }
+        let steps = |given: &Option<String>| -> Result<String> {
+            given.as_ref().map_or(Ok(OWN_STEPS.into()), |text| Ok(Steps::parse(text)?.to_string()))
         };
         Ok(Plan {
             command: "compare".into(),
-            steps_a: steps(&args.steps_a, a)?,
-            steps_b: steps(&args.steps_b, b)?,
+            steps_a: steps(&args.steps_a)?,
+            steps_b: steps(&args.steps_b)?,
             a: learners::resolve(a)?,
             b: learners::resolve(b)?,
             prompts: match &args.prompts {
@@ -147,12 +148,17 @@ impl Plan {
 /// Runs the command.
 pub fn run(args: &CompareArgs) -> Result<()> {
     let start = std::time::Instant::now();
-    let plan = Plan::of(args)?;
-    let (a, b) = (learners::build(&plan.a)?, learners::build(&plan.b)?);
-    let (steps_a, steps_b) = (Steps::parse(&plan.steps_a)?, Steps::parse(&plan.steps_b)?);
+    let mut plan = Plan::of(args)?;
     let source = plan.source()?;
     let directory = Directory::begin(&args.out)?;
-    let spinner = progress::spinner("comparing");
+    let spinner = progress::spinner("preparing");
+    let (a, b) = (learners::build(&plan.a)?, learners::build(&plan.b)?);
+    let own = |text: &str, learner: &dyn Learner| match text {
+        OWN_STEPS => Ok(learner.default_steps()),
+        text => Steps::parse(text),
+    };
+    let (steps_a, steps_b) = (own(&plan.steps_a, &*a)?, own(&plan.steps_b, &*b)?);
+    (plan.steps_a, plan.steps_b) = (steps_a.to_string(), steps_b.to_string());
     let (map, count) = compute(&plan, &source, (&*a, &steps_a), (&*b, &steps_b), &spinner)?;
     spinner.set_message("resampling prompts");
     let matching = matching::bootstrap(&map, plan.task.seed());

@@ -2,25 +2,47 @@
 
 use std::path::{Path, PathBuf};
 
+use lab::experiment::Experiment;
 use lab::learner::Unit;
+use lab::networks::Weights;
+use lab::probe::Probed;
 use lab::registry::Id;
-use lab::{Learner, Prompts, Questions, Steps, Trajectory};
+use lab::{Learner, Prompts, Questions, Seed, Steps, Task, Trajectory};
 use ndarray::{Array3, Array4};
 
 use crate::error::{Error, Result};
 use crate::npz::Reader;
 
-/// Builds `newton`, `gd:eta=0.01`, … or reads `file:o.npz`.
+/// Builds `newton`, `gd:eta=0.01`, …, reads `file:o.npz`, or probes the network of `run:runs/NAME`.
 pub fn build(text: &str) -> Result<Box<dyn Learner>> {
-    match text.strip_prefix("file:") {
-        Some(path) => Ok(Box::new(Recorded::read(Path::new(path))?)),
-        None => Ok(lab::solvers::build(text)?),
+    match text.split_once(':') {
+        Some(("file", path)) => Ok(Box::new(Recorded::read(Path::new(path))?)),
+        Some(("run", path)) => probed(Path::new(path)),
+        _ => Ok(lab::solvers::build(text)?),
     }
+}
+
+/// Prompts on which the read-outs of a run's layers are fitted.
+const PROBE_PROMPTS: usize = 4096;
+
+/// A trained network: the newest checkpoint of a run, with a read-out fitted for every layer.
+fn probed(dir: &Path) -> Result<Box<dyn Learner>> {
+    let experiment = Experiment::read(&dir.join("plan.toml"))?;
+    let task = &experiment.task;
+    let network = experiment.network.build(task.dim, task.points)?;
+    let weights = Weights::read(&dir.join("checkpoint.safetensors"), network)?;
+    let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
+    let seed = Seed(experiment.training.seed);
+    Ok(Box::new(Probed::fit(experiment.name, weights, &task, seed, PROBE_PROMPTS)?))
 }
 
 /// The same with every default written out, for plans.
 pub fn resolve(text: &str) -> Result<String> {
-    if text.starts_with("file:") { Ok(text.to_string()) } else { Ok(lab::solvers::resolve(text)?) }
+    if text.starts_with("file:") || text.starts_with("run:") {
+        Ok(text.to_string())
+    } else {
+        Ok(lab::solvers::resolve(text)?)
+    }
 }
 
 /// Predictions that someone else made: `steps` [s] and `values` [s,b,n].

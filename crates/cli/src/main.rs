@@ -8,6 +8,8 @@
 mod bench;
 mod compare;
 mod error;
+mod export;
+mod import;
 mod learners;
 mod list;
 mod npz;
@@ -52,6 +54,8 @@ enum Command {
     Claims(reproduce::ClaimsArgs),
     Compare(compare::CompareArgs),
     Train(train::TrainArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
     Sample(sample::SampleArgs),
     Predict(predict::PredictArgs),
     List(list::ListArgs),
@@ -66,6 +70,8 @@ fn main() -> ExitCode {
         Command::Claims(args) => reproduce::claims(&args),
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Train(args) => train::run(&args).map(|()| true),
+        Command::Import(args) => import::run(&args).map(|()| true),
+        Command::Export(args) => export::run(&args).map(|()| true),
         Command::Sample(args) => sample::run(&args).map(|()| true),
         Command::Predict(args) => predict::run(&args).map(|()| true),
         Command::List(args) => list::run(&args).map(|()| true),

@@ -89,6 +89,16 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     }
 }
 
+/// Refuses a device that this version does not have.
+pub fn check_device(device: Device) -> Result<()> {
+    if device == Device::Cuda {
+        return Err(Error::Usage(
+            "this version trains on the CPU only; accepted: --device auto, --device cpu".into(),
+        ));
+    }
+    Ok(())
+}
+
 fn print(args: &TrainArgs, dir: &std::path::Path, result: &RunResult) -> Result<()> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(result).map_err(report::Error::from)?);

@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         print("forward-1280-prompts", &forward(&r1(), 1280, 1)?);
     }
     if chosen.iter().any(|choice| choice == "profile") {
-        for case in [r1(), small(), lstm()] {
+        for case in [r1(), small(), lstm()].into_iter().filter(|case| wanted(case.name) || chosen.len() == 1)
+        {
             println!("{}: milliseconds by operation", case.name);
             profile(&case)?.iter().for_each(|(name, ms)| println!("{ms:10.2}  {name}"));
         }

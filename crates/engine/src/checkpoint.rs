@@ -133,7 +133,22 @@ pub fn save(
         .collect::<Result<Vec<_>, _>>()
         .map_err(format)?;
     let bytes = safetensors::serialize(views, Some(entries)).map_err(format)?;
-    write_whole(path, &bytes)
+    write_whole(path, &with_sorted_header(bytes))
+}
+
+/// The same file with the entries of its header in order: the library writes metadata in the order of a hash map, which
+/// differs from process to process, and equal checkpoints should be equal bytes.
+pub fn with_sorted_header(bytes: Vec<u8>) -> Vec<u8> {
+    let Some((length, rest)) = bytes.split_first_chunk::<8>() else { return bytes };
+    let length = u64::from_le_bytes(*length) as usize;
+    let header = rest.get(..length).and_then(|h| serde_json::from_slice::<serde_json::Value>(h).ok());
+    let Some(header) = header else { return bytes };
+    let mut text = header.to_string().into_bytes(); // a JSON object keeps its keys sorted
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut sorted = (text.len() as u64).to_le_bytes().to_vec();
+    sorted.extend(text);
+    sorted.extend(&rest[length..]);
+    sorted
 }
 
 /// Writes bytes so that a reader of `path` never sees a part of them: temporary name, sync, rename, sync the folder.

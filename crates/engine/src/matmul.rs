@@ -93,7 +93,7 @@ pub fn matmul(out: &mut [f32], out_stride: usize, into: Into, a: Mat, b: Mat) {
     }
 }
 
-/// out[j, i] = x[i, j]: a transposed copy, walked in square tiles that stay in the nearest cache.
+/// out`[j, i]` = x`[i, j]`: a transposed copy, walked in square tiles that stay in the nearest cache.
 pub fn transpose(out: &mut [f32], x: &[f32], rows: usize, cols: usize) {
     const TILE: usize = 16;
     assert!(out.len() >= rows * cols && x.len() >= rows * cols);

@@ -24,15 +24,15 @@ pub struct Graph {
     pub features: usize,
     /// Values in the flat parameter buffer.
     pub params: usize,
-    /// Tokens [batch, tokens, features].
+    /// Tokens `[batch, tokens, features]`.
     pub input: Var,
-    /// Targets [batch, points]; absent in inference.
+    /// Targets `[batch, points]`; absent in inference.
     pub targets: Option<Var>,
-    /// Hidden states [batch, tokens, width]: the read-in, then one per layer.
+    /// Hidden states `[batch, tokens, width]`: the read-in, then one per layer.
     pub hidden: Vec<Var>,
     /// What the read-out reads: the final LayerNorm for GPT-2, the last layer for an LSTM.
     pub last: Var,
-    /// Predictions [batch, points].
+    /// Predictions `[batch, points]`.
     pub predictions: Var,
     /// The loss, one number; absent in inference.
     pub loss: Option<Var>,
@@ -89,7 +89,7 @@ impl Runner {
         self.graph.tokens.div_ceil(2)
     }
 
-    /// Feeds tokens [batch, tokens, features].
+    /// Feeds tokens `[batch, tokens, features]`.
     pub fn set_tokens(&mut self, tokens: &[f32]) -> Result<(), EngineError> {
         let Graph { batch, tokens: t, features, input, .. } = self.graph;
         check_len("tokens", tokens.len(), batch * t * features, || {
@@ -99,7 +99,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Feeds targets [batch, points].
+    /// Feeds targets `[batch, points]`.
     pub fn set_targets(&mut self, ys: &[f32]) -> Result<(), EngineError> {
         let Some(targets) = self.graph.targets else {
             return Err(EngineError::Unsupported("a network built for inference takes no targets".into()));
@@ -151,7 +151,7 @@ impl Runner {
         self.graph.loss.map_or(f32::NAN, |loss| self.buffers.value(loss)[0])
     }
 
-    /// Predictions at all x tokens, [batch, points].
+    /// Predictions at all x tokens, `[batch, points]`.
     pub fn predictions(&self) -> &[f32] {
         self.buffers.value(self.graph.predictions)
     }
@@ -161,13 +161,13 @@ impl Runner {
         self.graph.hidden.len()
     }
 
-    /// Hidden state of a layer, [batch, tokens, width]; 0 is the read-in (with positions), l the residual
+    /// Hidden state of a layer, `[batch, tokens, width]`; 0 is the read-in (with positions), l the residual
     /// stream after block l.
     pub fn hidden(&self, layer: usize) -> &[f32] {
         self.buffers.value(self.graph.hidden[layer])
     }
 
-    /// What the read-out reads, [batch, tokens, width]: after the final LayerNorm for GPT-2.
+    /// What the read-out reads, `[batch, tokens, width]`: after the final LayerNorm for GPT-2.
     pub fn last(&self) -> &[f32] {
         self.buffers.value(self.graph.last)
     }
@@ -190,7 +190,7 @@ impl QueryRunner {
         Self { runner: Runner::new(graph) }
     }
 
-    /// Predicts for queries [batch, T, features] that each follow the first `pairs` pairs of the prompts
+    /// Predicts for queries `[batch, T, features]` that each follow the first `pairs` pairs of the prompts
     /// that `prefix` ran last, with the same parameters. Queries do not see each other.
     ///
     /// Since no token sees a later one, one run over whole prompts serves every `pairs`.
@@ -226,17 +226,17 @@ impl QueryRunner {
         Ok(())
     }
 
-    /// Predictions [batch, T].
+    /// Predictions `[batch, T]`.
     pub fn predictions(&self) -> &[f32] {
         self.runner.predictions()
     }
 
-    /// Hidden state of a layer at the query tokens, [batch, T, width]; layers as in [`Runner::hidden`].
+    /// Hidden state of a layer at the query tokens, `[batch, T, width]`; layers as in [`Runner::hidden`].
     pub fn hidden(&self, layer: usize) -> &[f32] {
         self.runner.hidden(layer)
     }
 
-    /// What the read-out reads at the query tokens, [batch, T, width].
+    /// What the read-out reads at the query tokens, `[batch, T, width]`.
     pub fn last(&self) -> &[f32] {
         self.runner.last()
     }

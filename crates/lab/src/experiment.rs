@@ -176,7 +176,12 @@ impl Experiment {
             path: path.into(),
             source,
         })?;
-        let experiment: Experiment = toml::from_str(&text).map_err(|e| {
+        Experiment::parse(&text, path)
+    }
+
+    /// Reads and checks the text of an experiment; `path` is for messages.
+    pub fn parse(text: &str, path: &Path) -> Result<Experiment> {
+        let experiment: Experiment = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
             let words = text.lines().nth(line).unwrap_or_default().trim();
             Error::Content {

@@ -18,6 +18,7 @@ pub mod steps;
 
 pub mod experiment;
 pub mod networks;
+pub mod probe;
 pub mod runs;
 pub mod tensorboard;
 pub mod train;

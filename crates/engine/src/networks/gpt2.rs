@@ -1,6 +1,6 @@
 //! GPT-2 over tokens: pre-LayerNorm blocks, tanh-GELU, learned positions, linear read-in and read-out.
 //!
-//! Parameter names are those of Hugging Face's `GPT2Model` (Conv1D weights are [in, out]) plus `read_in` and `read_out`.
+//! Parameter names are those of Hugging Face's `GPT2Model` (Conv1D weights are `[in, out]`) plus `read_in` and `read_out`.
 
 use super::{positive, torch_linear};
 use crate::error::EngineError;

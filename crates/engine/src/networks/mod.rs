@@ -1,4 +1,4 @@
-//! Networks over tokens: they know nothing of prompts, only [batch, tokens, features] in and one number
+//! Networks over tokens: they know nothing of prompts, only `[batch, tokens, features]` in and one number
 //! per x token out.
 
 mod gpt2;
@@ -93,7 +93,7 @@ fn positive(field: &'static str, value: usize) -> Result<(), EngineError> {
     Err(EngineError::Config { field, value, rule: "it must be at least 1".into() })
 }
 
-/// PyTorch's default for `nn.Linear`: weight [outer, inner] and bias uniform on ±1/√inner.
+/// PyTorch's default for `nn.Linear`: weight `[outer, inner]` and bias uniform on ±1/√inner.
 fn torch_linear(name: &str, inner: usize, outer: usize) -> [ParamSpec; 2] {
     let init = Init::Uniform { bound: 1.0 / (inner as f32).sqrt() };
     [

@@ -8,18 +8,18 @@ use crate::params::Param;
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
 use crate::simd::{sum, vectorised};
 
-/// out[r, e] = (x[r, e] − mean_r) · rstd_r · gain[e] + bias[e]
+/// out`[r, e]` = (x`[r, e]` − mean_r) · rstd_r · gain`[e]` + bias`[e]`
 #[derive(Debug, Clone, Copy)]
 pub struct LayerNorm {
-    /// Input [rows, width].
+    /// Input `[rows, width]`.
     pub x: Var,
-    /// Gain [width].
+    /// Gain `[width]`.
     pub gain: Param,
-    /// Bias [width].
+    /// Bias `[width]`.
     pub bias: Param,
-    /// Output [rows, width].
+    /// Output `[rows, width]`.
     pub out: Var,
-    /// Mean and reciprocal standard deviation of each row, [rows, 2].
+    /// Mean and reciprocal standard deviation of each row, `[rows, 2]`.
     pub stats: Var,
     /// Width of a row.
     pub width: usize,

@@ -26,14 +26,14 @@ pub enum Epilogue {
     None,
     /// Add another value of the same shape.
     Add(Var),
-    /// Add row `r % tokens` of a table [positions, outer].
+    /// Add row `r % tokens` of a table `[positions, outer]`.
     Positions {
         /// The table of positions.
         table: Param,
         /// Tokens per prompt.
         tokens: usize,
     },
-    /// Add the one row of a table [positions, outer] that follows the shared prefix.
+    /// Add the one row of a table `[positions, outer]` that follows the shared prefix.
     QueryPosition {
         /// The table of positions.
         table: Param,
@@ -42,25 +42,25 @@ pub enum Epilogue {
     Activate {
         /// Which function.
         kind: Activation,
-        /// The product before the activation, [rows, outer].
+        /// The product before the activation, `[rows, outer]`.
         before: Var,
     },
 }
 
-/// out[r, o] = epilogue(Σ_i x[r, i] w[i, o] + b[o])
+/// out`[r, o]` = epilogue(Σ_i x`[r, i]` w`[i, o]` + b`[o]`)
 #[derive(Debug, Clone, Copy)]
 pub struct Linear {
-    /// Input [rows, inner].
+    /// Input `[rows, inner]`.
     pub x: Var,
-    /// Weights: [inner, outer], or [outer, inner] when `transposed`.
+    /// Weights: `[inner, outer]`, or `[outer, inner]` when `transposed`.
     pub w: Param,
-    /// Bias [outer].
+    /// Bias `[outer]`.
     pub b: Param,
-    /// Whether the weights are stored [outer, inner], as PyTorch's `nn.Linear` does.
+    /// Whether the weights are stored `[outer, inner]`, as PyTorch's `nn.Linear` does.
     pub transposed: bool,
     /// What follows.
     pub epilogue: Epilogue,
-    /// Output [rows, outer].
+    /// Output `[rows, outer]`.
     pub out: Var,
     /// Rows: batch times tokens.
     pub rows: usize,
@@ -288,7 +288,7 @@ vectorised! {
         }
     }
 
-    /// sums[o] = Σ_r x[r, o]
+    /// sums`[o]` = Σ_r x`[r, o]`
     fn sum_rows(sums: &mut [f32], x: &[f32]) -> () {
         sums.fill(0.0);
         for row in x.chunks_exact(sums.len()) {

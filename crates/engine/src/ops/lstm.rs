@@ -4,7 +4,8 @@ use rayon::prelude::*;
 
 use super::linear::weight_gradient;
 use super::{Grads, Op};
-use crate::matmul::{Into, Mat, matmul, transpose};
+use crate::matmul::{Into, Mat};
+use crate::packed::{self, Packed, product};
 use crate::parallel::{partial_sums, prompts_per_task, rows_per_task};
 use crate::params::Param;
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
@@ -13,23 +14,23 @@ use crate::simd::{sigmoid, tanh, vectorised};
 /// h_t = o·tanh(c_t), c_t = f·c_{t−1} + i·g with gates from x_t and h_{t−1}.
 #[derive(Debug, Clone, Copy)]
 pub struct LstmLayer {
-    /// Input [batch, tokens, inner].
+    /// Input `[batch, tokens, inner]`.
     pub x: Var,
-    /// Input weights [4·width, inner].
+    /// Input weights `[4·width, inner]`.
     pub w_ih: Param,
-    /// Recurrent weights [4·width, width].
+    /// Recurrent weights `[4·width, width]`.
     pub w_hh: Param,
-    /// Input bias [4·width].
+    /// Input bias `[4·width]`.
     pub b_ih: Param,
-    /// Recurrent bias [4·width].
+    /// Recurrent bias `[4·width]`.
     pub b_hh: Param,
-    /// Output h [batch, tokens, width].
+    /// Output h `[batch, tokens, width]`.
     pub out: Var,
-    /// Gates after their activation [batch, tokens, 4·width]; the backward pass turns them into their gradients.
+    /// Gates after their activation `[batch, tokens, 4·width]`; the backward pass turns them into their gradients.
     pub gates: Var,
-    /// Cells c [batch, tokens, width].
+    /// Cells c `[batch, tokens, width]`.
     pub cells: Var,
-    /// h one token earlier [batch, tokens, width].
+    /// h one token earlier `[batch, tokens, width]`.
     pub previous: Var,
     /// Prompts.
     pub batch: usize,
@@ -59,12 +60,22 @@ impl LstmLayer {
         op
     }
 
-    /// Both transposed weight matrices, or partial weight gradients, and two states per prompt.
+    /// Both packed weight matrices, or partial weight gradients, and two states per prompt.
     pub(super) fn scratch(&self) -> usize {
         let rows = self.batch * self.tokens;
         let widest = self.inner.max(self.width);
-        let transposed = 4 * self.width * (self.inner + self.width + 1);
-        2 * self.batch * self.width + transposed.max(partial_sums(rows) * 4 * self.width * (widest + 1))
+        let [w_ih, w_hh] = self.packed_lens();
+        2 * self.batch * self.width
+            + w_ih
+            + w_hh
+            + (4 * self.width).max(partial_sums(rows) * 4 * self.width * (widest + 1))
+    }
+
+    /// Places for both weight matrices, whichever way they are packed.
+    fn packed_lens(&self) -> [usize; 2] {
+        let gate_width = 4 * self.width;
+        [self.inner, self.width]
+            .map(|width| Packed::len_of(gate_width, width).max(Packed::len_of(width, gate_width)))
     }
 
     pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
@@ -72,23 +83,27 @@ impl LstmLayer {
         let gate_width = 4 * width;
         let params = context.params;
         let mut scratch = std::mem::take(&mut buffers.scratch);
-        let (w_ih, rest) = scratch.split_at_mut(gate_width * inner);
-        let (w_hh, rest) = rest.split_at_mut(gate_width * width);
+        let [ih, hh] = self.packed_lens();
+        let (w_ih, rest) = scratch.split_at_mut(ih);
+        let (w_hh, rest) = rest.split_at_mut(hh);
         let bias = &mut rest[..gate_width];
-        transpose(w_ih, self.w_ih.of(params), gate_width, inner);
-        transpose(w_hh, self.w_hh.of(params), gate_width, width);
+        let w_ih = Packed::new(w_ih, Mat::dense(self.w_ih.of(params), gate_width, inner).t());
+        let w_hh = Packed::new(w_hh, Mat::dense(self.w_hh.of(params), gate_width, width).t());
         for ((b, &i), &h) in bias.iter_mut().zip(self.b_ih.of(params)).zip(self.b_hh.of(params)) {
             *b = i + h;
         }
         let mut gates = buffers.take(self.gates);
         let task = rows_per_task(self.batch * tokens);
-        let (w_ih, w_hh, bias) = (&*w_ih, &*w_hh, &*bias);
+        let bias = &*bias;
         (gates.par_chunks_mut(task * gate_width), buffers.value(self.x).par_chunks(task * inner))
             .into_par_iter()
             .for_each(|(gates, x)| {
-                gates.chunks_exact_mut(gate_width).for_each(|g| g.copy_from_slice(bias));
-                let x = Mat::dense(x, gates.len() / gate_width, inner);
-                matmul(gates, gate_width, Into::Add, x, Mat::dense(w_ih, inner, gate_width));
+                let pieces = gates.chunks_mut(packed::ROWS * gate_width).zip(x.chunks(packed::ROWS * inner));
+                for (gates, x) in pieces {
+                    gates.chunks_exact_mut(gate_width).for_each(|g| g.copy_from_slice(bias));
+                    let x = Mat::dense(x, gates.len() / gate_width, inner);
+                    product(gates, gate_width, Into::Add, x, w_ih);
+                }
             });
         let (mut out, mut cells) = (buffers.take(self.out), buffers.take(self.cells));
         let mut previous = buffers.take(self.previous);
@@ -116,15 +131,14 @@ impl LstmLayer {
         gates: &mut [f32],
         cells: &mut [f32],
         previous: &mut [f32],
-        w_hh: &[f32],
+        w_hh: Packed,
     ) {
         let &Self { tokens, width, .. } = self;
         let (gate_width, prompts) = (4 * width, out.len() / (tokens * width));
-        let w_hh = Mat::dense(w_hh, width, gate_width);
         for t in 0..tokens {
             if t > 0 {
                 let h = Mat::strided(&previous[t * width..], prompts, width, tokens * width);
-                matmul(&mut gates[t * gate_width..], tokens * gate_width, Into::Add, h, w_hh);
+                product(&mut gates[t * gate_width..], tokens * gate_width, Into::Add, h, w_hh);
             }
             for prompt in 0..prompts {
                 let row = (prompt * tokens + t) * width;
@@ -153,8 +167,11 @@ impl LstmLayer {
         let gate_width = 4 * width;
         let mut gates = buffers.take(self.gates);
         let mut scratch = std::mem::take(&mut buffers.scratch);
-        let (states, partials) = scratch.split_at_mut(2 * self.batch * width);
-        let w_hh = self.w_hh.of(context.params);
+        let (states, rest) = scratch.split_at_mut(2 * self.batch * width);
+        let [ih, hh] = self.packed_lens();
+        let (w_ih, rest) = rest.split_at_mut(ih);
+        let (w_hh, partials) = rest.split_at_mut(hh);
+        let w_hh = Packed::new(w_hh, Mat::dense(self.w_hh.of(context.params), gate_width, width));
         let prompts = prompts_per_task(self.batch);
         let piece = prompts * tokens * width;
         (
@@ -167,13 +184,13 @@ impl LstmLayer {
             .for_each(|(gates, states, dout, cells)| self.recur_backward(gates, states, dout, cells, w_hh));
         if !grads.dx.is_empty() {
             let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
-            let w_ih = Mat::dense(self.w_ih.of(context.params), gate_width, inner);
+            let w_ih = Packed::new(w_ih, Mat::dense(self.w_ih.of(context.params), gate_width, inner));
             let task = rows_per_task(self.batch * tokens);
             (grads.dx.par_chunks_mut(task * inner), gates.par_chunks(task * gate_width))
                 .into_par_iter()
                 .for_each(|(dx, dgates)| {
                     let d = Mat::dense(dgates, dx.len() / inner, gate_width);
-                    matmul(dx, inner, into, d, w_ih);
+                    product(dx, inner, into, d, w_ih);
                 });
         }
         let d = (&gates[..], gate_width);
@@ -191,11 +208,10 @@ impl LstmLayer {
         states: &mut [f32],
         dout: &[f32],
         cells: &[f32],
-        w_hh: &[f32],
+        w_hh: Packed,
     ) {
         let &Self { tokens, width, .. } = self;
         let (gate_width, prompts) = (4 * width, dout.len() / (tokens * width));
-        let w_hh = Mat::dense(w_hh, gate_width, width);
         let (dh, dc) = states.split_at_mut(states.len() / 2);
         dh.fill(0.0);
         dc.fill(0.0);
@@ -210,7 +226,7 @@ impl LstmLayer {
             }
             if t > 0 {
                 let d = Mat::strided(&gates[t * gate_width..], prompts, gate_width, tokens * gate_width);
-                matmul(dh, width, Into::Overwrite, d, w_hh);
+                product(dh, width, Into::Overwrite, d, w_hh);
             }
         }
     }

@@ -16,15 +16,17 @@ mod linear;
 mod lstm;
 mod query;
 mod read_out;
+mod scores;
 #[cfg(test)]
 mod tests;
 
-pub use attention::{Attention, AttentionKind, Mask, Weighting};
+pub use attention::{Attention, AttentionKind, Mask};
 pub use layer_norm::LayerNorm;
 pub use linear::{Activation, Epilogue, Linear};
 pub use lstm::LstmLayer;
 pub use query::{LstmQuery, QueryAttention};
 pub use read_out::{MeanSquare, ReadOut};
+pub use scores::Weighting;
 
 use crate::plan::{BackwardStep, Buffers, Context, Route, Var};
 

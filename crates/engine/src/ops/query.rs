@@ -4,21 +4,21 @@
 
 use rayon::prelude::*;
 
-use super::attention::{Rows, gather_transposed, padded, weigh};
 use super::lstm::step;
+use super::scores::{Rows, gather_transposed, padded, weigh};
 use super::{Attention, LstmLayer, Op};
 use crate::matmul::{Into, Mat, matmul, transpose};
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
 use crate::simd::sum;
 
-/// Attention of queries [batch, queries] over the keys and values of a prefix run, and over themselves.
+/// Attention of queries `[batch, queries]` over the keys and values of a prefix run, and over themselves.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryAttention {
-    /// Queries, keys and values of the query tokens, [batch, queries, 3·heads·size].
+    /// Queries, keys and values of the query tokens, `[batch, queries, 3·heads·size]`.
     pub qkv: Var,
     /// The same layer in the plan of the prefix.
     pub prefix: Attention,
-    /// Output [batch, queries, heads·size].
+    /// Output `[batch, queries, heads·size]`.
     pub out: Var,
     /// Queries per prompt.
     pub queries: usize,
@@ -100,15 +100,15 @@ impl QueryAttention {
 /// One LSTM step of each query from the state after the prefix.
 #[derive(Debug, Clone, Copy)]
 pub struct LstmQuery {
-    /// Input [batch, queries, inner].
+    /// Input `[batch, queries, inner]`.
     pub x: Var,
     /// The same layer in the plan of the prefix.
     pub prefix: LstmLayer,
-    /// Output h [batch, queries, width].
+    /// Output h `[batch, queries, width]`.
     pub out: Var,
-    /// Gates [batch, queries, 4·width].
+    /// Gates `[batch, queries, 4·width]`.
     pub gates: Var,
-    /// Cells [batch, queries, width].
+    /// Cells `[batch, queries, width]`.
     pub cells: Var,
     /// Queries per prompt.
     pub queries: usize,

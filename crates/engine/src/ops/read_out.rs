@@ -7,14 +7,14 @@ use crate::params::Param;
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
 use crate::simd::{sum, vectorised};
 
-/// out[b, p] = Σ_e x[b, p·stride, e] w[e] + bias: one number at every `stride`-th token.
+/// out`[b, p]` = Σ_e x`[b, p·stride, e]` w`[e]` + bias: one number at every `stride`-th token.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadOut {
-    /// Input [batch, tokens, width].
+    /// Input `[batch, tokens, width]`.
     pub x: Var,
-    /// Weights [1, width].
+    /// Weights `[1, width]`.
     pub w: Param,
-    /// Bias [1].
+    /// Bias `[1]`.
     pub bias: Param,
     /// Output [batch, ⌈tokens/stride⌉].
     pub out: Var,
@@ -87,14 +87,14 @@ impl ReadOut {
 }
 
 vectorised! {
-    /// out[p] = x[p·step ..]·w + bias
+    /// out`[p]` = x[p·step ..]·w + bias
     fn project(out: &mut [f32], x: &[f32], step: usize, w: &[f32], bias: f32) -> () {
         for (point, out) in out.iter_mut().enumerate() {
             *out = sum([w, &x[point * step..]], |[w, x]| w * x) + bias;
         }
     }
 
-    /// sums += Σ_p weights[p] x[p·step ..]
+    /// sums += Σ_p weights`[p]` x[p·step ..]
     fn add_weighted_rows(sums: &mut [f32], x: &[f32], step: usize, weights: &[f32]) -> () {
         for (point, &weight) in weights.iter().enumerate() {
             for (sum, &x) in sums.iter_mut().zip(&x[point * step..]) {
@@ -107,9 +107,9 @@ vectorised! {
 /// out = mean over all predictions of (prediction − target)²
 #[derive(Debug, Clone, Copy)]
 pub struct MeanSquare {
-    /// Predictions [batch, points].
+    /// Predictions `[batch, points]`.
     pub predictions: Var,
-    /// Targets [batch, points].
+    /// Targets `[batch, points]`.
     pub targets: Var,
     /// The loss, one number.
     pub out: Var,

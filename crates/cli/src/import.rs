@@ -1,0 +1,105 @@
+//! `iclab import`: a network of another program becomes a checkpoint.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use engine::interchange::{self, Imported, InterchangeError};
+use engine::networks::Network;
+
+use crate::error::{Error, Result};
+
+/// Reads a network trained elsewhere and writes it as a checkpoint of iclab.
+///
+/// Accepted: PyTorch checkpoints (`torch.save`) of Garg et al. and their like: a state dict, or a dict with `model_state_dict`,
+/// holding GPT-2 or an LSTM between a linear read-in and read-out; safetensors with Hugging Face's names, in one file or in
+/// shards. Python is not needed, and nothing that the file holds is executed.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  iclab import state.pt --out model.safetensors\n  \
+                        iclab import state.pt --heads 4 --name \"small, 64 wide\" --out small.safetensors\n  \
+                        iclab import exported/ --out model.safetensors      what `iclab export` wrote")]
+pub struct ImportArgs {
+    /// File, folder with model.safetensors, or index of shards
+    from: PathBuf,
+    /// Checkpoint to write
+    #[arg(long)]
+    out: PathBuf,
+    /// Attention heads of a GPT-2, which its weights do not show [default: what the file says, else 8]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    heads: Option<u32>,
+    /// A name to keep in the checkpoint
+    #[arg(long)]
+    name: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &ImportArgs) -> Result<()> {
+    if same(&args.from, &args.out) {
+        return Err(Error::content(&args.out, "is the file to be imported; accepted: another name"));
+    }
+    let model = interchange::import(&args.from, args.heads.map(|heads| heads as usize)).map_err(failed)?;
+    let name = args.name.clone().map(|name| ("name".to_string(), name));
+    let source =
+        args.from.file_name().map(|name| ("source".to_string(), name.to_string_lossy().into_owned()));
+    interchange::save_model(&args.out, &model, name.into_iter().chain(source)).map_err(failed)?;
+    println!("{}: {}", args.out.display(), described(&model));
+    if !model.dropped.is_empty() {
+        println!("left out, as the network does not use them: {}", some(&model.dropped));
+    }
+    Ok(())
+}
+
+/// An error of the interchange; its sentence names the file already.
+pub fn failed(error: InterchangeError) -> Error {
+    Error::Usage(error.to_string())
+}
+
+/// Architecture, parameters and step in words.
+pub fn described(model: &Imported) -> String {
+    let mut text = match &model.network {
+        Network::Gpt2(config) => {
+            let assumed = if model.heads_assumed { " (assumed; see --heads)" } else { "" };
+            format!(
+                "GPT-2, {} layers, {} heads{assumed}, {} wide, {} inputs, {} positions",
+                config.layers, config.heads, config.width, config.features, config.positions
+            )
+        }
+        Network::Lstm(config) => {
+            format!("LSTM, {} layers, {} wide, {} inputs", config.layers, config.width, config.features)
+        }
+    };
+    text += &format!("; {} parameters", grouped(model.params.len() as u64));
+    match model.step {
+        Some(step) => text + &format!("; step {}", grouped(step)),
+        None => text,
+    }
+}
+
+/// A number with commas between thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The first names of a list and how many follow.
+fn some(names: &[String]) -> String {
+    let shown = names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(3) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Whether two paths lead to the same file.
+pub fn same(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}

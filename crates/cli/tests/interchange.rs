@@ -1,0 +1,104 @@
+//! `iclab import` and `iclab export` as a user meets them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn iclab(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_iclab"))
+        .args(args)
+        .current_dir(dir)
+        .output()
+        .expect("the program starts")
+}
+
+fn done(dir: &Path, args: &[&str]) -> String {
+    let output = iclab(dir, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "iclab {}: {stderr}", args.join(" "));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(dir: &Path, args: &[&str]) -> String {
+    let output = iclab(dir, args);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "iclab {}: {stderr}", args.join(" "));
+    assert!(stderr.starts_with("error: ") && !stderr.contains("panicked"), "{stderr}");
+    stderr
+}
+
+fn golden(name: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/golden").join(name);
+    path.to_str().unwrap().into()
+}
+
+fn entries(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_checkpoint_of_pytorch_goes_in_and_out_again() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let text =
+        done(dir, &["import", &golden("garg.pt"), "--heads", "2", "--name", "g", "--out", "m.safetensors"]);
+    let words =
+        "m.safetensors: GPT-2, 2 layers, 2 heads, 8 wide, 3 inputs, 10 positions; 1,881 parameters; step 2";
+    assert!(text.contains(words) && text.contains("attn.bias"), "{text}");
+    let text = done(dir, &["export", "m.safetensors", "--out", "shards", "--max-shard-size", "3KB"]);
+    assert!(
+        text.contains("shards/model-00001-of-") && text.contains("model.safetensors.index.json"),
+        "{text}"
+    );
+    done(dir, &["import", "shards", "--out", "again.safetensors", "--name", "g"]);
+    done(dir, &["export", "m.safetensors", "--out", "one.safetensors"]);
+    done(dir, &["export", "again.safetensors", "--out", "two.safetensors"]);
+    assert_eq!(
+        fs::read(dir.join("one.safetensors")).unwrap(),
+        fs::read(dir.join("two.safetensors")).unwrap()
+    );
+    done(dir, &["export", "m.safetensors", "--out", "half", "--dtype", "f16", "--names", "garg"]);
+    assert_eq!(entries(&dir.join("half")), ["config.json", "model.safetensors"]);
+    let size = |name: &str| fs::metadata(dir.join(name)).unwrap().len();
+    assert!(size("one.safetensors") - size("half/model.safetensors") > 3_000);
+    assert!(
+        done(dir, &["import", &golden("lstm.pt"), "--out", "l.safetensors"])
+            .contains("LSTM, 2 layers, 6 wide")
+    );
+    assert!(
+        done(dir, &["import", &golden("bare.pt"), "--out", "b.safetensors"]).contains("8 heads (assumed")
+    );
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_said_in_a_sentence() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    fs::write(dir.join("cut.pt"), &fs::read(golden("garg.pt")).unwrap()[..20_000]).unwrap();
+    fs::write(dir.join("old.safetensors"), "old").unwrap();
+    let before = entries(dir);
+    let import = |from: &str, rest: &[&str]| {
+        refused(dir, &[&["import", from, "--out", "old.safetensors"], rest].concat())
+    };
+    assert!(import("cut.pt", &[]).contains("cut.pt: the zip archive is damaged or cut off"));
+    assert!(import("absent.pt", &[]).contains("cannot read"));
+    assert!(import(&golden("legacy.pt"), &[]).contains("PyTorch 1.6"));
+    assert!(import(&golden("module.pt"), &[]).contains("not executed"));
+    assert!(import(&golden("garg.pt"), &["--heads", "3"]).contains("divide the width 8"));
+    assert!(import("old.safetensors", &[]).contains("another name"));
+    let out = refused(dir, &["import", &golden("lstm.pt"), "--out", "absent/m.safetensors"]);
+    assert!(out.contains("cannot write"), "{out}");
+    assert!(
+        refused(dir, &["export", "old.safetensors", "--out", "x"]).contains("not a whole safetensors file")
+    );
+    assert!(refused(dir, &["export", &golden("gpt2.safetensors"), "--out", "x"]).contains("no `network`"));
+    let size = refused(dir, &["export", "old.safetensors", "--out", "x", "--max-shard-size", "big"]);
+    assert!(size.contains("MiB"), "{size}");
+    assert_eq!(entries(dir), before, "nothing half-written");
+    assert_eq!(fs::read(dir.join("old.safetensors")).unwrap(), b"old", "the old file is untouched");
+}

@@ -1,0 +1,56 @@
+//! Times products of the shapes that training has, one thread, and prints GFLOP/s per shape.
+//!
+//! `cargo run --release -p iclab-engine --example products`
+
+use std::time::Instant;
+
+use engine::matmul::{Into, Mat, matmul};
+use engine::packed::{Packed, product};
+
+/// The shortest times of several pieces of work, tried in turn so that a busy moment hits them alike.
+fn best<const N: usize>(flops: f64, mut work: [&mut dyn FnMut(); N]) -> [f64; N] {
+    let mut best = [f64::INFINITY; N];
+    let tries = (4e11 / flops / N as f64) as usize;
+    for _ in 0..tries.clamp(20, 2000) {
+        for (work, best) in work.iter_mut().zip(&mut best) {
+            let start = Instant::now();
+            work();
+            *best = best.min(start.elapsed().as_secs_f64());
+        }
+    }
+    best.map(|seconds| flops / seconds * 1e-9)
+}
+
+fn main() {
+    println!("{:>24} {:>8} {:>8}", "rows x inner x outer", "general", "packed");
+    let shapes = [
+        [2624, 256, 768],
+        [2624, 256, 256],
+        [2624, 256, 1024],
+        [2624, 1024, 256],
+        [2624, 768, 256],
+        [704, 64, 192],
+        [704, 64, 64],
+        [704, 64, 256],
+        [704, 256, 64],
+        [32, 256, 1024],
+        [32, 1024, 256],
+    ];
+    for [rows, inner, outer] in shapes {
+        let flops = 2.0 * (rows * inner * outer) as f64;
+        let (x, w) = (vec![0.5; rows * inner], vec![0.5; inner * outer]);
+        let mut y = vec![0.0; rows * outer];
+        let mut place = vec![0.0; Packed::len_of(inner, outer)];
+        let (a, b) = (Mat::dense(&x, rows, inner), Mat::dense(&w, inner, outer));
+        let w = Packed::new(&mut place, b);
+        let mut z = y.clone();
+        let [general, packed] = best(
+            flops,
+            [&mut || matmul(&mut y, outer, Into::Overwrite, a, b), &mut || {
+                product(&mut z, outer, Into::Overwrite, a, w)
+            }],
+        );
+        let name = format!("{rows} x {inner} x {outer}");
+        println!("{name:>24} {general:8.1} {packed:8.1}");
+    }
+}
