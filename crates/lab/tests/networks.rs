@@ -1,0 +1,119 @@
+//! Networks as learners: the layout of a prompt, and the laws that bind every learner.
+
+use lab::experiment::Experiment;
+use lab::networks::{Weights, tokens};
+use lab::probe::Probed;
+use lab::train::Trainer;
+use lab::{Learner, Prompts, Questions, Seed, Steps, Task};
+use ndarray::s;
+use std::path::Path;
+
+const GPT2: &str = "kind = \"gpt2\"\nlayers = 3\nheads = 2\nwidth = 16\npositions = 20";
+const LSTM: &str = "kind = \"lstm\"\nlayers = 2\nwidth = 12";
+
+fn task() -> Task {
+    Task::new("linear", "gaussian", 3, 8).unwrap()
+}
+
+/// A network after a few steps of training, probed on few prompts: no good, but nothing is symmetric any more.
+fn probed(network: &str) -> Probed {
+    let text = format!(
+        "name = \"x\"\n[task]\nfunction = \"linear\"\ninputs = \"gaussian\"\ndim = 3\npoints = 8\n[network]\n{network}\n\
+         [training]\nsteps = 20\nbatch = 8\nrate = 1e-2\n"
+    );
+    let experiment = Experiment::parse(&text, Path::new("x.toml")).unwrap();
+    let mut trainer = Trainer::new(&experiment).unwrap();
+    for _ in 0..20 {
+        trainer.step().unwrap();
+    }
+    let network = trainer.network().clone();
+    let weights = Weights { layout: network.layout(), network, params: trainer.params };
+    Probed::fit("x".into(), weights, &task(), Seed(1), 512).unwrap()
+}
+
+/// F1: the prompt is x₁, (y₁,0,…,0), x₂, …, and inputs of fewer dimensions are padded.
+#[test]
+fn prompts_become_interleaved_tokens() {
+    let prompts = Task::new("linear", "gaussian", 2, 3).unwrap().sample(Seed(1), "t", 0, 2);
+    let tokens = tokens(&prompts, 4);
+    assert_eq!(tokens.len(), 2 * 6 * 4);
+    for b in 0..2 {
+        for t in 0..3 {
+            let at = |token: usize| &tokens[(b * 6 + token) * 4..(b * 6 + token + 1) * 4];
+            let (x, y) = (prompts.xs.slice(s![b, t, ..]), prompts.ys[[b, t]] as f32);
+            assert_eq!(at(2 * t), [x[0] as f32, x[1] as f32, 0.0, 0.0]);
+            assert_eq!(at(2 * t + 1), [y, 0.0, 0.0, 0.0]);
+        }
+    }
+}
+
+#[test]
+fn networks_use_only_the_past() {
+    let prompts = task().sample(Seed(2), "t", 0, 5);
+    for network in [GPT2, LSTM] {
+        let probed = probed(network);
+        let steps = probed.default_steps();
+        let before = probed.trajectory(&prompts, &steps).unwrap().values;
+        for t in [0, 3, 7] {
+            let mut changed = prompts.clone();
+            changed.ys.slice_mut(s![.., t..]).fill(9.0);
+            changed.xs.slice_mut(s![.., t + 1.., ..]).fill(-7.0);
+            let after = probed.trajectory(&changed, &steps).unwrap().values;
+            assert_eq!(after.slice(s![.., .., ..=t]), before.slice(s![.., .., ..=t]), "{network} t={t}");
+            if t < 7 {
+                assert_ne!(after.slice(s![.., .., t + 1..]), before.slice(s![.., .., t + 1..]));
+            }
+        }
+    }
+}
+
+#[test]
+fn answers_are_what_the_trajectory_says() {
+    let prompts = task().sample(Seed(3), "t", 0, 5);
+    for network in [GPT2, LSTM] {
+        let probed = probed(network);
+        let steps = Steps::range(0, probed.default_steps().last());
+        let trajectory = probed.trajectory(&prompts, &steps).unwrap().values;
+        for t in [1, 4, 7] {
+            let queries = prompts.xs.slice(s![.., t..t + 1, ..]).to_owned();
+            let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
+            let answers = probed.answers(&questions, &steps).unwrap();
+            for s in 0..steps.len() {
+                for b in 0..5 {
+                    let (a, v) = (answers[[s, b, 0, 0]], trajectory[[s, b, t]]);
+                    assert!((a - v).abs() < 1e-4 * (1.0 + v.abs()), "{network} layer {s} t={t}: {a} {v}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn batches_change_no_prediction_and_layers_are_checked() {
+    let prompts = task().sample(Seed(4), "t", 0, 70); // more than one chunk
+    let few =
+        Prompts::new(prompts.xs.slice(s![..3, .., ..]).to_owned(), prompts.ys.slice(s![..3, ..]).to_owned());
+    let probed = probed(GPT2);
+    let steps = Steps::single(2);
+    let all = probed.trajectory(&prompts, &steps).unwrap().values;
+    let some = probed.trajectory(&few.unwrap(), &steps).unwrap().values;
+    let worst = (&some - &all.slice(s![.., ..3, ..])).iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    assert!(worst < 1e-5, "{worst}");
+    let message = probed.trajectory(&prompts, &Steps::single(4)).unwrap_err().to_string();
+    assert!(message.contains("layers 0 to 3"), "{message}");
+}
+
+#[test]
+fn read_outs_are_least_squares_optimal() {
+    // On the prompts it was fitted to, no read-out can be worse than predicting zero, and the last layer's fitted
+    // read-out no worse than the trained one.
+    let task = task();
+    let probed = probed(GPT2);
+    let prompts = task.sample(Seed(1), "probe", 0, 512);
+    let found = probed.trajectory(&prompts, &Steps::range(0, 3)).unwrap();
+    for s in 0..4 {
+        let loss = found.errors(&prompts, s).iter().map(|e| e * e).sum::<f64>();
+        let zero = prompts.ys.iter().map(|y| y * y).sum::<f64>();
+        assert!(loss <= zero * (1.0 + 1e-9), "layer {s}: {loss} {zero}");
+    }
+}
