@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::error::Result;
 use crate::npz::{self, Values};
+use crate::progress;
 use crate::task::TaskArgs;
 
 /// Samples prompts and writes them as .npz: `xs` [b,n,d] and `ys` [b,n], float64.
@@ -32,7 +33,9 @@ pub struct SampleArgs {
 /// Runs the command.
 pub fn run(args: &SampleArgs) -> Result<()> {
     let task = args.task.task()?;
+    let spinner = progress::spinner(&format!("sampling {} prompts", args.prompts));
     let prompts = task.sample(args.task.seed(), "eval", args.first, args.prompts as usize);
+    spinner.finish_and_clear();
     let (b, n, d) = prompts.xs.dim();
     let slice = "prompts are stored in standard layout";
     npz::write(

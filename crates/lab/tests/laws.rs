@@ -229,6 +229,40 @@ fn least_squares_recovers_the_linear_classes() {
 }
 
 #[test]
+fn with_lambda_the_limit_is_ridge() {
+    let prompts = prompts(4, 12, 3);
+    let ridge =
+        solvers::build("ridge:lambda=0.5").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap().values;
+    let mut found = 0;
+    for row in SOLVERS.iter().filter(|row| row.name != "ridge") {
+        let Some(last) = row.laws.exact_after.filter(|_| row.settings.iter().any(|s| s.name == "lambda"))
+        else {
+            continue;
+        };
+        let learner = solvers::build(&format!("{}:lambda=0.5", row.name)).unwrap();
+        let values = learner.trajectory(&prompts, &Steps::single(last)).unwrap().values;
+        assert!(difference(&values, &ridge) < 1e-6, "{}: {}", row.name, difference(&values, &ridge));
+        found += 1;
+    }
+    assert!(found >= 8, "{found}");
+}
+
+#[test]
+fn a_fitted_network_learns_the_two_layer_tasks() {
+    for activation in ["relu", "tanh"] {
+        let task = Task::new(&format!("{activation}-2nn:hidden=8,bias=false"), "gaussian", 2, 61).unwrap();
+        let prompts = task.sample(SEED, "laws", 0, 6);
+        for optimizer in ["gd,eta=0.1", "adam,eta=0.01"] {
+            let name = format!("mlp-gd:hidden=32,activation={activation},optimizer={optimizer}");
+            let found =
+                solvers::build(&name).unwrap().trajectory(&prompts, &Steps::parse("0,600").unwrap()).unwrap();
+            let error = |s| found.errors(&prompts, s).slice(s![.., 50..]).iter().map(|e| e * e).sum::<f64>();
+            assert!(error(1) < 0.3 * error(0), "{name}: {} to {}", error(0), error(1));
+        }
+    }
+}
+
+#[test]
 fn unknown_names_list_the_close_ones() {
     let message = |text: &str| solvers::build(text).err().expect(text).to_string();
     assert!(message("newtn").contains("did you mean newton"), "{}", message("newtn"));
