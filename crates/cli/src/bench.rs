@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::train::{self, Device};
 use crate::{output, reproduce};
 
-/// Measures speed on this machine.
+/// Measure speed on this machine
 #[derive(Args)]
 pub struct BenchArgs {
     #[command(subcommand)]

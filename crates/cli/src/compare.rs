@@ -33,7 +33,9 @@ pub enum Measure {
     L2w,
 }
 
-/// Compares two learners at all pairs of their steps: heat-map, best-matching steps, fitted rate.
+/// Compare two learners at all pairs of their steps
+///
+/// Writes a heat-map, the best-matching steps and the fitted rate.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     iclab compare newton gd --steps-a 0..=24 --steps-b pow2:0..=12 --prompts 1280 --measure sime --out newton-gd\n  \

@@ -9,7 +9,7 @@ use engine::interchange::{self, ByteSize};
 use crate::error::{Error, Result};
 use crate::import::{described, failed, grouped, same};
 
-/// Writes the weights of a checkpoint as safetensors with Hugging Face's names for GPT-2.
+/// Write weights as safetensors with Hugging Face's names for GPT-2
 ///
 /// The read-in and read-out keep the names of Garg et al.: `_read_in.weight`, `_read_out.bias`. A folder also gets the
 /// config.json that `GPT2Model.from_pretrained` wants. `iclab import` reads it all back.

@@ -8,7 +8,7 @@ use engine::networks::Network;
 
 use crate::error::{Error, Result};
 
-/// Reads a network trained elsewhere and writes it as a checkpoint of iclab.
+/// Read a network trained elsewhere and write it as a checkpoint of iclab
 ///
 /// Accepted: PyTorch checkpoints (`torch.save`) of Garg et al. and their like: a state dict, or a dict with `model_state_dict`,
 /// holding GPT-2 or an LSTM between a linear read-in and read-out; safetensors with Hugging Face's names, in one file or in

@@ -19,7 +19,7 @@ pub enum What {
     Analyses,
 }
 
-/// Lists what there is.
+/// List what there is
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab list\n  iclab list solvers\n  iclab list functions --json")]
 pub struct ListArgs {

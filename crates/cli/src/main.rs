@@ -34,12 +34,13 @@ use clap::{Parser, Subcommand};
 #[command(
     version,
     after_help = "Examples:
-  iclab reproduce                                   check the paper's statements, write report/index.html
-  iclab compare newton gd --out newton-gd           how do two algorithms relate?
-  iclab sample --prompts 320 --out p.npz            prompts for a model of your own …
-  iclab compare file:mine.npz newton --prompts p.npz --out mine    … and its predictions against Newton
-  iclab train experiments/miniature.toml            train a network, two minutes on two cores
-  iclab list solvers                                what there is
+  iclab reproduce                            check the paper's statements, write report/index.html
+  iclab compare newton gd --out newton-gd    how do two algorithms relate?
+  iclab train experiments/miniature.toml     train a network, minutes on two cores
+  iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
+  iclab compare file:mine.npz newton --prompts p.npz --out mine
+                                             … and its predictions against Newton
+  iclab list solvers                         what there is
 
 Exit codes: 0 done and all claims asked for hold, 1 a claim fails, 2 an error."
 )]

@@ -9,8 +9,10 @@ use crate::error::Result;
 use crate::npz::{self, Values};
 use crate::{learners, progress, task};
 
-/// Runs a learner on prompts and writes its predictions as .npz: `steps` [s], `values` [s,b,n] (float64) and
-/// `diverged` [s], the number of prompts it has left for good at each step.
+/// Run a learner on prompts and write its predictions
+///
+/// Writes .npz with `steps` [s], `values` [s,b,n] (float64) and `diverged` [s], the number of prompts it has left for good at
+/// each step.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab predict newton --steps 0..=24 --prompts p.npz --out o.npz\n  \
                         iclab predict gd:eta=0.01 --steps pow2:0..=12 --prompts p.npz --out gd.npz\n  \

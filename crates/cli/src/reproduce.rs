@@ -17,8 +17,9 @@ use crate::{plan, progress};
 /// Prompts behind each measured value.
 const PROMPTS: u32 = 1280;
 
-/// Checks the paper's statements and writes a report: index.html, every figure as SVG, PNG and CSV, and the
-/// ledger of claims.
+/// Check the paper's statements and write a report
+///
+/// Writes index.html, every figure as SVG, PNG and CSV, and the ledger of claims.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab reproduce\n  iclab reproduce --only F26,E1 --out /tmp/f26\n\n\
                         Exit code: 0 all claims hold, 1 a claim fails, 2 an error.")]
@@ -40,7 +41,9 @@ pub struct ReproduceArgs {
     json: bool,
 }
 
-/// Prints the ledger of claims of a report, or measures them all when there is none yet.
+/// Print the ledger of claims of a report
+///
+/// Measures them all when there is no report yet.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab claims\n  iclab claims --report /tmp/f26 --json\n\n\
                         Exit code: 0 all claims hold, 1 a claim fails, 2 an error.")]

@@ -9,7 +9,9 @@ use crate::npz::{self, Values};
 use crate::progress;
 use crate::task::TaskArgs;
 
-/// Samples prompts and writes them as .npz: `xs` [b,n,d] and `ys` [b,n], float64.
+/// Sample prompts to a file
+///
+/// Writes .npz with `xs` [b,n,d] and `ys` [b,n], float64.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  iclab sample --function linear --inputs gaussian --dim 20 --points 41 --prompts 320 --seed 7 --out p.npz\n  \

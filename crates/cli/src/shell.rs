@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::Cli;
 use crate::error::{Error, Result};
 
-/// Prints a completion script.
+/// Print a completion script
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  iclab completions bash > ~/.local/share/bash-completion/completions/iclab\n  iclab completions zsh > ~/.zfunc/_iclab"
@@ -18,7 +18,7 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the manual page, of iclab or of one command.
+/// Print the manual page, of iclab or of one command
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab man | man -l -\n  iclab man compare > iclab-compare.1")]
 pub struct ManArgs {

@@ -22,8 +22,10 @@ pub enum Device {
     Cuda,
 }
 
-/// Trains the network of an experiment. A run is a directory, named by the experiment and the hash of its plan; started
-/// again, an interrupted run goes on from its last checkpoint and ends with the same bits.
+/// Train the network of an experiment
+///
+/// A run is a directory, named by the experiment and the hash of its plan; started again, an interrupted run goes on from
+/// its last checkpoint and ends with the same bits.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab train experiments/miniature.toml\n  \
                         iclab train experiments/r1-fast.toml --steps 2000 --seed 3\n\n\
