@@ -10,11 +10,7 @@ use crate::output::{PLAN, write_file};
 
 /// Hash of a plan, 16 hex digits (FNV-1a over its TOML): names the same experiment on every machine.
 pub fn hash(plan: &impl Serialize) -> String {
-    let text = text(plan);
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!("{hash:016x}")
+    format!("{:016x}", lab::seed::fnv1a(&text(plan)))
 }
 
 fn text(plan: &impl Serialize) -> String {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::networks::NetworkSpec;
 use crate::prompts::Task;
+use crate::seed::fnv1a;
 
 /// One training run, fully described.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -200,11 +201,7 @@ impl Experiment {
 
     /// 16 hex digits that name this experiment on every machine (FNV-1a over its TOML).
     pub fn hash(&self) -> String {
-        let text = self.to_toml();
-        let hash = text
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-        format!("{hash:016x}")
+        format!("{:016x}", fnv1a(&self.to_toml()))
     }
 
     /// Checks that the parts exist and fit together.

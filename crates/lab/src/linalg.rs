@@ -55,9 +55,11 @@ pub fn add_outer(x: &[f64], s: &mut [f64]) {
     s.chunks_exact_mut(x.len()).zip(x).for_each(|(row, &xi)| axpy(xi, x, row));
 }
 
-/// ‖A‖_F
-pub fn frobenius(a: &[f64]) -> f64 {
-    norm(a)
+/// S = Σ x xᵀ over inputs `[t,d]`.
+pub fn gram(xs: &[f64], d: usize) -> Vec<f64> {
+    let mut s = vec![0.0; d * d];
+    xs.chunks_exact(d).for_each(|x| add_outer(x, &mut s));
+    s
 }
 
 /// ‖S²‖_F for a symmetric S, without forming S².

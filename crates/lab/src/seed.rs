@@ -17,12 +17,15 @@ impl Seed {
 
     /// Philox key of a stream: FNV-1a over the name, mixed with the seed.
     fn key(self, stream: &str) -> [u32; 2] {
-        let name = stream.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        let mixed = mix(name ^ mix(self.0));
+        let mixed = mix(fnv1a(stream) ^ mix(self.0));
         [mixed as u32, (mixed >> 32) as u32]
     }
+}
+
+/// FNV-1a, 64 bits: names streams and plans alike, the same on every machine.
+pub fn fnv1a(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The finaliser of splitmix64: every input bit reaches every output bit.

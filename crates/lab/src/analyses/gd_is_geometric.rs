@@ -4,7 +4,7 @@ use super::{Analysis, DIM, LAST, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::linalg::{Spectrum, add_outer};
+use crate::linalg::{Spectrum, gram};
 use crate::stats::{bootstrap, median_of};
 use crate::steps::Steps;
 
@@ -23,9 +23,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
     let steps = Steps::parse("25..=600/25")?;
     let gd = lab.trajectory("gd", "gaussian", &steps)?;
     let rate = |b: usize| {
-        let mut s = vec![0.0; DIM * DIM];
-        prompts.prompt(b).0[..LAST * DIM].chunks_exact(DIM).for_each(|x| add_outer(x, &mut s));
-        let spectrum = Spectrum::of(&s, DIM);
+        let spectrum = Spectrum::of(&gram(&prompts.prompt(b).0[..LAST * DIM], DIM), DIM);
         let smallest = *spectrum.values.last().expect("d values");
         2.0 * (1.0 - 0.01 * smallest).abs().ln()
     };

@@ -4,7 +4,7 @@ use super::{Analysis, DIM, LAST, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
-use crate::linalg::{Spectrum, add_outer};
+use crate::linalg::{Spectrum, gram};
 use crate::prompts::Prompts;
 use crate::stats::{bootstrap, mean};
 use crate::steps::Steps;
@@ -25,8 +25,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
     let limits = |prompts: &Prompts| -> Vec<f64> {
         let mut limits: Vec<f64> = (0..prompts.count())
             .map(|b| {
-                let mut s = vec![0.0; DIM * DIM];
-                prompts.prompt(b).0[..LAST * DIM].chunks_exact(DIM).for_each(|x| add_outer(x, &mut s));
+                let s = gram(&prompts.prompt(b).0[..LAST * DIM], DIM);
                 2.0 / Spectrum::of(&s, DIM).largest()
             })
             .collect();

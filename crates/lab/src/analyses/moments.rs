@@ -4,7 +4,7 @@ use super::{Analysis, DIM, LAST, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use crate::linalg::{Spectrum, add_outer, frobenius_of_square, newton_schulz};
+use crate::linalg::{Spectrum, frobenius_of_square, gram, newton_schulz};
 use crate::solvers::moment_coefficients;
 
 /// Registry row of the erratum.
@@ -105,8 +105,7 @@ fn run_erratum(lab: &Lab) -> Result<Outcome> {
 
 /// S, α and M₀…M_k of the pairs.
 fn newton(xs: &[f64], k: usize) -> (Vec<f64>, f64, Vec<Vec<f64>>) {
-    let mut s = vec![0.0; DIM * DIM];
-    xs.chunks_exact(DIM).for_each(|x| add_outer(x, &mut s));
+    let s = gram(xs, DIM);
     let alpha = 1.0 / frobenius_of_square(&s, DIM);
     let mut m: Vec<f64> = s.iter().map(|v| alpha * v).collect();
     let mut scratch = m.clone();

@@ -29,8 +29,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
     for b in 0..prompts.count() {
         let (xs, _) = prompts.prompt(b);
         let xs = &xs[..pairs * DIM];
-        let mut s = vec![0.0; DIM * DIM];
-        xs.chunks_exact(DIM).for_each(|x| crate::linalg::add_outer(x, &mut s));
+        let s = crate::linalg::gram(xs, DIM);
         let problem = Problem { prompt: b, xs, ys: &[], dim: DIM, s: &s, c: &[] };
         for (variant, sign) in [(0, 1.0), (1, -1.0)] {
             for (layer, deviation) in layers(&problem, sign).into_iter().enumerate() {
