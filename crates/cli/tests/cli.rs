@@ -1,49 +1,16 @@
 //! The command line as a user meets it: the real program, its files, its sentences and its exit codes.
 
+mod common;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn iclab(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_iclab"))
-        .args(args)
-        .current_dir(dir)
-        .output()
-        .expect("the program starts")
-}
-
-/// Runs a command that must succeed; returns what it printed.
-fn done(dir: &Path, args: &[&str]) -> String {
-    let output = iclab(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "iclab {}: {stderr}", args.join(" "));
-    assert!(stderr.is_empty(), "progress is silent when not on a terminal, but: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Runs a command that must fail with exit code 2 and one sentence; returns the sentence.
-fn refused(dir: &Path, args: &[&str]) -> String {
-    let output = iclab(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "iclab {}: {stderr}", args.join(" "));
-    assert!(!stderr.contains("panicked"), "{stderr}");
-    assert!(output.stdout.is_empty());
-    stderr
-}
+use common::{done, entries, iclab, refused};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
-}
-
-fn entries(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
 }
 
 /// A directory with `p.npz`: 12 prompts of 9 points in 4 dimensions.

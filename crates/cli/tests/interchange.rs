@@ -1,44 +1,17 @@
 //! `iclab import` and `iclab export` as a user meets them.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-fn iclab(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_iclab"))
-        .args(args)
-        .current_dir(dir)
-        .output()
-        .expect("the program starts")
-}
-
-fn done(dir: &Path, args: &[&str]) -> String {
-    let output = iclab(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "iclab {}: {stderr}", args.join(" "));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn refused(dir: &Path, args: &[&str]) -> String {
-    let output = iclab(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "iclab {}: {stderr}", args.join(" "));
-    assert!(stderr.starts_with("error: ") && !stderr.contains("panicked"), "{stderr}");
-    stderr
-}
+use common::{done, entries, refused};
 
 fn golden(name: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/tests/golden").join(name);
     path.to_str().unwrap().into()
-}
-
-fn entries(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 #[test]

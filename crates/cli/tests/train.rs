@@ -1,11 +1,15 @@
 //! Training as a user meets it: runs that can be killed at any moment, resumed, and end with the same bits.
 
+mod common;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use common::{command, done, refused};
 
 const TINY: &str = r#"
 name = "tiny"
@@ -33,30 +37,6 @@ log_every = 7
 checkpoint_every = 11
 keep = 3
 "#;
-
-fn command(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_iclab"));
-    command.args(args).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn iclab(dir: &Path, args: &[&str]) -> Output {
-    command(dir, args).output().expect("the program starts")
-}
-
-fn done(dir: &Path, args: &[&str]) -> String {
-    let output = iclab(dir, args);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn refused(dir: &Path, args: &[&str]) -> String {
-    let output = iclab(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(!stderr.contains("panicked"), "{stderr}");
-    stderr
-}
 
 fn with(experiment: &str) -> TempDir {
     let dir = TempDir::new().unwrap();

@@ -1,0 +1,46 @@
+//! The real program, run as a user runs it.
+#![allow(dead_code)] // each test file uses what it needs
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The program with its arguments, in a directory, not on a terminal.
+pub fn command(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iclab"));
+    command.args(args).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs it to its end.
+pub fn iclab(dir: &Path, args: &[&str]) -> Output {
+    command(dir, args).output().expect("the program starts")
+}
+
+/// Runs a command that must succeed; returns what it printed.
+pub fn done(dir: &Path, args: &[&str]) -> String {
+    let output = iclab(dir, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "iclab {}: {stderr}", args.join(" "));
+    assert!(stderr.is_empty(), "progress is silent when not on a terminal, but: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must fail with exit code 2 and one sentence; returns the sentence.
+pub fn refused(dir: &Path, args: &[&str]) -> String {
+    let output = iclab(dir, args);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "iclab {}: {stderr}", args.join(" "));
+    assert!(stderr.starts_with("error: ") && !stderr.contains("panicked"), "{stderr}");
+    assert!(output.stdout.is_empty());
+    stderr
+}
+
+/// Names in a directory, sorted.
+pub fn entries(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
