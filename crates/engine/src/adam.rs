@@ -21,6 +21,16 @@ impl Default for AdamConfig {
     }
 }
 
+impl AdamConfig {
+    /// The rate of step `step` (the first is 1) with the correction of the mean in it, and the correction of the root.
+    pub fn corrected(&self, rate: f32, step: u64) -> [f32; 2] {
+        // In double precision, as PyTorch computes them.
+        let correction1 = 1.0 - f64::from(self.beta1).powf(step as f64);
+        let correction2 = 1.0 - f64::from(self.beta2).powf(step as f64);
+        [(f64::from(rate) / correction1) as f32, (1.0 / correction2.sqrt()) as f32]
+    }
+}
+
 /// The state of Adam: two moments per parameter and the number of steps taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adam {
@@ -54,12 +64,7 @@ impl Adam {
         // PyTorch's clip_grad_norm_: the factor has 1e-6 added below the line and is at most 1.
         let factor = clip.map_or(1.0, |limit| (limit / (norm + 1e-6)).min(1.0));
         self.step += 1;
-        let AdamConfig { beta1, beta2, .. } = self.config;
-        // Bias corrections in double precision, as PyTorch computes them.
-        let correction1 = 1.0 - f64::from(beta1).powf(self.step as f64);
-        let correction2 = 1.0 - f64::from(beta2).powf(self.step as f64);
-        let rate = (f64::from(rate) / correction1) as f32;
-        let root = (1.0 / correction2.sqrt()) as f32;
+        let [rate, root] = self.config.corrected(rate, self.step);
         (
             params.par_chunks_mut(PIECE),
             self.mean.par_chunks_mut(PIECE),

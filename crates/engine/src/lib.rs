@@ -28,6 +28,7 @@
 pub mod adam;
 pub mod bench;
 pub mod checkpoint;
+pub mod cuda;
 pub mod error;
 pub mod interchange;
 pub mod matmul;

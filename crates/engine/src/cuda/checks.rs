@@ -1,0 +1,211 @@
+//! Checks that the device computes what the CPU engine computes: anyone with a GPU can run them.
+
+use std::sync::Arc;
+
+use super::{CudaError, CudaRunner, CudaTrainer, Device, Feed, Precision, ScheduleRow};
+use crate::adam::{Adam, AdamConfig};
+use crate::networks::{Gpt2Config, Mode, Network};
+use crate::ops::{Activation, AttentionKind, Mask, Weighting};
+use crate::params::{RandomSource, SplitMix};
+
+/// One comparison.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// What was compared.
+    pub name: String,
+    /// How far apart, relative to the size of what was expected.
+    pub error: f64,
+    /// How far apart it may be.
+    pub tolerance: f64,
+}
+
+impl Check {
+    /// Whether it holds; NaN does not.
+    pub fn holds(&self) -> bool {
+        self.error <= self.tolerance
+    }
+}
+
+/// A network at one shape, under a name.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// What it exercises.
+    pub name: &'static str,
+    /// The network.
+    pub network: Network,
+    /// Prompts.
+    pub batch: usize,
+    /// Tokens per prompt.
+    pub tokens: usize,
+}
+
+/// Networks that between them reach every kernel and every variant of it.
+pub fn cases() -> Vec<Case> {
+    let base = Gpt2Config { features: 5, positions: 40, width: 64, layers: 2, heads: 2, ..Default::default() };
+    let gpt2 = |name, config: Gpt2Config, batch, tokens| Case {
+        name,
+        network: Network::Gpt2(config),
+        batch,
+        tokens,
+    };
+    let variant = |mask, weighting| Gpt2Config { attention: AttentionKind { mask, weighting }, ..base.clone() };
+    vec![
+        gpt2("causal softmax", base.clone(), 5, 22),
+        gpt2("one token", base.clone(), 3, 1),
+        gpt2("small heads", Gpt2Config { heads: 8, ..base.clone() }, 4, 18),
+        gpt2("one wide head", Gpt2Config { heads: 1, width: 256, ..base.clone() }, 2, 40),
+        gpt2("full softmax", variant(Mask::Full, Weighting::Softmax), 4, 22),
+        gpt2("causal ReLU attention", variant(Mask::Causal, Weighting::Relu), 4, 34),
+        gpt2("full linear attention", variant(Mask::Full, Weighting::Linear), 4, 18),
+        gpt2("ReLU activation", Gpt2Config { activation: Activation::Relu, ..base.clone() }, 4, 22),
+        gpt2("long prompts", Gpt2Config { positions: 202, ..base.clone() }, 2, 202),
+        gpt2("the paper's network", Gpt2Config { layers: 3, ..Gpt2Config::default() }, 8, 82),
+    ]
+}
+
+/// How far a value and a gradient may be from the CPU's, relative to their size.
+pub fn tolerance(precision: Precision) -> f64 {
+    match precision {
+        Precision::Float32 => 2e-5,
+        Precision::Tf32 => 5e-3,
+        Precision::Bf16 => 4e-2,
+    }
+}
+
+/// ‖a − b‖ / max(‖b‖, floor)
+fn distance(a: &[f32], b: &[f32], floor: f64) -> f64 {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    let apart = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(a - b)));
+    apart / norm(&mut b.iter().map(|&b| f64::from(b))).max(floor)
+}
+
+/// Prompts of a made-up linear task: tokens and targets.
+fn prompts(case: &Case) -> (Vec<f32>, Vec<f32>) {
+    let (random, features) = (SplitMix::new(7), case.network.features());
+    let tokens = (0..case.batch * case.tokens * features).map(|i| random.normal("tokens", i as u64));
+    let targets = (0..case.batch * case.tokens.div_ceil(2)).map(|i| random.normal("targets", i as u64));
+    (tokens.collect(), targets.collect())
+}
+
+/// Parameters far enough from the start of training that every gradient is of some size.
+fn parameters(network: &Network) -> Vec<f32> {
+    let mut params = network.layout().initial(&SplitMix::new(3));
+    let random = SplitMix::new(4);
+    params.iter_mut().enumerate().for_each(|(i, p)| *p += 0.05 * random.normal("shake", i as u64));
+    params
+}
+
+/// Predictions, hidden states, loss and every named gradient against the CPU's.
+pub fn parity(device: &Arc<Device>, precision: Precision, case: &Case) -> Result<Vec<Check>, CudaError> {
+    let layout = case.network.layout();
+    let params = parameters(&case.network);
+    let (tokens, targets) = prompts(case);
+    let mut cpu = case.network.runner(case.batch, case.tokens, Mode::Train)?;
+    cpu.set_tokens(&tokens)?;
+    cpu.set_targets(&targets)?;
+    let mut expected = vec![0.0; layout.len()];
+    cpu.forward(&params);
+    cpu.backward(&params, &mut expected);
+
+    let shape = [case.batch, case.tokens];
+    let mut gpu = CudaRunner::new(device, &case.network, precision, shape, Mode::Train)?;
+    gpu.set_params(&params)?;
+    gpu.set_tokens(&tokens)?;
+    gpu.set_targets(&targets)?;
+    gpu.forward()?;
+    gpu.backward()?;
+
+    let tolerance = tolerance(precision);
+    let mut checks = Vec::new();
+    let mut check = |name: String, a: &[f32], b: &[f32], floor: f64| {
+        checks.push(Check { name, error: distance(a, b, floor), tolerance });
+    };
+    for layer in 0..cpu.hidden_count() {
+        check(format!("hidden {layer}"), &gpu.hidden(layer)?, cpu.hidden(layer), 0.0);
+    }
+    check("last".into(), &gpu.last()?, cpu.last(), 0.0);
+    check("predictions".into(), &gpu.predictions()?, cpu.predictions(), 0.0);
+    check("loss".into(), &[gpu.loss()?], &[cpu.loss()], 0.0);
+    let found = gpu.gradients()?;
+    let whole = distance(&expected, &vec![0.0; expected.len()], 1.0);
+    for (spec, place) in layout.iter() {
+        // Some gradients are 0 but for rounding, such as those of the keys' biases.
+        check(format!("d {}", spec.name), place.of(&found), place.of(&expected), 0.01 * whole);
+    }
+    Ok(checks)
+}
+
+/// Steps of a schedule with a warm-up, for the checks below.
+fn schedule(steps: usize) -> Vec<ScheduleRow> {
+    (0..steps).map(|i| ScheduleRow { rate: 1e-3 * (i as f32 + 1.0).min(10.0) / 10.0, dims: 5 }).collect()
+}
+
+/// A loss curve of 100 steps against the CPU's, on the same prompts.
+pub fn loss_curve(device: &Arc<Device>, precision: Precision) -> Result<Check, CudaError> {
+    let case = &cases()[0];
+    let layout = case.network.layout();
+    let mut params = layout.initial(&SplitMix::new(3));
+    let mut adam = Adam::new(AdamConfig::default(), layout.len());
+    let (batch, points) = (case.batch, case.tokens / 2);
+    let mut gpu = CudaTrainer::new(device, &case.network, precision, batch, Some(1.0), &params, &adam)?;
+    gpu.prepare(points, &Feed::Host)?;
+    let mut cpu = case.network.runner(batch, case.tokens, Mode::Train)?;
+    let (tokens, targets) = prompts(case);
+    cpu.set_tokens(&tokens)?;
+    cpu.set_targets(&targets)?;
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    for row in schedule(100) {
+        let mut grads = vec![0.0; layout.len()];
+        cpu.forward(&params);
+        cpu.backward(&params, &mut grads);
+        expected.push(cpu.loss());
+        adam.step(&mut params, &grads, row.rate, Some(1.0));
+        found.extend(gpu.run_fed(row, &tokens, &targets)?.iter().map(|r| r.loss));
+    }
+    let name = "loss curve of 100 steps".into();
+    Ok(Check { name, error: distance(&found, &expected, 0.0), tolerance: 3.0 * tolerance(precision) })
+}
+
+/// Same start, same bits; and the same when the second half is resumed from what was saved.
+pub fn repeatable(device: &Arc<Device>, precision: Precision) -> Result<Check, CudaError> {
+    let case = &cases()[9];
+    let layout = case.network.layout();
+    let params = layout.initial(&SplitMix::new(3));
+    let fresh = Adam::new(AdamConfig::default(), layout.len());
+    let (tokens, targets) = prompts(case);
+    let rows = schedule(20);
+    let train = |params: &[f32], adam: &Adam, rows: &[ScheduleRow]| -> Result<_, CudaError> {
+        let mut gpu = CudaTrainer::new(device, &case.network, precision, case.batch, None, params, adam)?;
+        gpu.prepare(case.tokens / 2, &Feed::Host)?;
+        for &row in rows {
+            gpu.run_fed(row, &tokens, &targets)?;
+        }
+        Ok((gpu.params()?, gpu.adam()?))
+    };
+    let whole = train(&params, &fresh, &rows)?;
+    let again = train(&params, &fresh, &rows)?;
+    let (half, moments) = train(&params, &fresh, &rows[..7])?;
+    let resumed = train(&half, &moments, &rows[7..])?;
+    let same = |a: &(Vec<f32>, Adam), b: &(Vec<f32>, Adam)| {
+        let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        bits(&a.0) == bits(&b.0) && bits(&a.1.mean) == bits(&b.1.mean) && a.1.step == b.1.step
+    };
+    let different = u8::from(!same(&whole, &again)) + u8::from(!same(&whole, &resumed));
+    Ok(Check { name: "same bits again and resumed".into(), error: f64::from(different), tolerance: 0.0 })
+}
+
+/// A loss that is not finite stops training and leaves the parameters as they were.
+pub fn halts(device: &Arc<Device>, precision: Precision) -> Result<Check, CudaError> {
+    let case = &cases()[0];
+    let params = parameters(&case.network);
+    let adam = Adam::new(AdamConfig::default(), params.len());
+    let mut gpu = CudaTrainer::new(device, &case.network, precision, case.batch, None, &params, &adam)?;
+    gpu.prepare(case.tokens / 2, &Feed::Host)?;
+    let (tokens, mut targets) = prompts(case);
+    targets[1] = f32::NAN;
+    let reported = gpu.run_fed(schedule(1)[0], &tokens, &targets)?;
+    let stopped = gpu.done() == 0 && reported.len() == 1 && reported[0].loss.is_nan();
+    let moved = gpu.params()? != params;
+    let error = f64::from(u8::from(!stopped) + u8::from(moved));
+    Ok(Check { name: "halts on a loss that is not finite".into(), error, tolerance: 0.0 })
+}

@@ -1,0 +1,128 @@
+//! Kernels: sources are compiled by NVRTC for the shapes in use, and the result is kept in a cache.
+
+use std::ffi::CString;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUfunction_attribute as FunctionAttribute;
+use cudarc::driver::{CudaFunction, CudaModule};
+use cudarc::nvrtc::{Ptx, result as nvrtc, sys};
+
+use super::Precision;
+use super::device::Device;
+use super::error::{CudaError, driver};
+use crate::checkpoint::write_whole;
+
+pub(crate) const COMMON: &str = include_str!("kernels/common.cuh");
+pub(crate) const FRAGMENTS: &str = include_str!("kernels/fragments.cuh");
+pub(crate) const ROWS: &str = include_str!("kernels/rows.cu");
+pub(crate) const ATTENTION: &str = include_str!("kernels/attention.cu");
+pub(crate) const ADAM: &str = include_str!("kernels/adam.cu");
+
+/// Compiled kernels.
+pub(crate) struct Kernels {
+    module: Arc<CudaModule>,
+}
+
+impl Kernels {
+    /// A kernel by name, which may use `shared` bytes of dynamic shared memory.
+    pub(crate) fn get(&self, name: &'static str, shared: usize) -> Result<CudaFunction, CudaError> {
+        let function = self.module.load_function(name).map_err(driver("find a kernel"))?;
+        if shared > 0 {
+            let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function.set_attribute(attribute, shared as i32).map_err(driver("reserve shared memory"))?;
+        }
+        Ok(function)
+    }
+}
+
+/// Constants a source is compiled with.
+pub(crate) type Defines<'a> = &'a [(&'a str, usize)];
+
+impl Device {
+    /// Compiles sources one after the other as one text, or takes the result from the cache.
+    pub(crate) fn compile(
+        &self,
+        name: &str,
+        precision: Precision,
+        defines: Defines,
+        sources: &[&str],
+    ) -> Result<Kernels, CudaError> {
+        let mut text = format!("#define PRECISION {}\n", precision as usize);
+        for (key, value) in defines {
+            text += &format!("#define {key} {value}\n");
+        }
+        for source in sources {
+            text += source;
+            text += "\n";
+        }
+        let cubin = self.cubin(name, &text)?;
+        let module = self.context.load_module(Ptx::from_binary(cubin)).map_err(driver("load kernels"))?;
+        Ok(Kernels { module })
+    }
+
+    fn cubin(&self, name: &str, text: &str) -> Result<Vec<u8>, CudaError> {
+        let (major, minor) = self.info.capability;
+        let architecture = format!("-arch=sm_{major}{minor}");
+        let key = fnv1a(&format!("{text}\n{architecture} {:?}", self.info.nvrtc));
+        let kept = cache_directory().map(|dir| dir.join(format!("{name}-{key:016x}.cubin")));
+        if let Some(cubin) = kept.as_ref().and_then(|path| fs::read(path).ok()) {
+            return Ok(cubin);
+        }
+        let cubin = compile_text(name, text, &architecture)?;
+        if let Some(path) = kept {
+            // A cache that cannot be written only costs time.
+            let _ = path.parent().map(fs::create_dir_all);
+            let _ = write_whole(&path, &cubin);
+        }
+        Ok(cubin)
+    }
+}
+
+fn compile_text(name: &str, text: &str, architecture: &str) -> Result<Vec<u8>, CudaError> {
+    let failed = |log: String| CudaError::Compile { name: name.into(), log };
+    let source = CString::new(text).map_err(|e| failed(e.to_string()))?;
+    let program = nvrtc::create_program(&source, None).map_err(|e| failed(e.to_string()))?;
+    let options = [architecture, "-std=c++17", "--extra-device-vectorization"];
+    // SAFETY: the program was just made and is destroyed at the end.
+    let cubin = unsafe {
+        let compiled = nvrtc::compile_program(program, &options);
+        let result = match compiled {
+            Ok(()) => cubin_of(program).map_err(|e| failed(e.to_string())),
+            Err(error) => {
+                let log = nvrtc::get_program_log(program).unwrap_or_default();
+                let text: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+                Err(failed(format!("{error}\n{}", String::from_utf8_lossy(&text))))
+            }
+        };
+        let _ = nvrtc::destroy_program(program);
+        result
+    }?;
+    Ok(cubin)
+}
+
+/// # Safety
+/// `program` must be a compiled program.
+unsafe fn cubin_of(program: sys::nvrtcProgram) -> Result<Vec<u8>, nvrtc::NvrtcError> {
+    let mut size = 0;
+    // SAFETY: the buffer has the size that was asked for.
+    unsafe {
+        sys::nvrtcGetCUBINSize(program, &mut size).result()?;
+        let mut cubin = vec![0u8; size];
+        sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast()).result()?;
+        Ok(cubin)
+    }
+}
+
+/// `$XDG_CACHE_HOME/iclab/kernels`, or below the home directory.
+fn cache_directory() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
+    Some(base.join("iclab/kernels"))
+}
+
+fn fnv1a(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

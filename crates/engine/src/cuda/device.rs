@@ -1,0 +1,212 @@
+//! Opening a GPU, and its memory.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use cudarc::cublaslt::{result as lt, sys as lt_sys};
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use cudarc::{driver, nvrtc};
+
+use super::error::{CudaError, blas, driver as failed};
+
+/// What a GPU is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceInfo {
+    /// Its name, as the driver says it.
+    pub name: String,
+    /// Compute capability, major and minor.
+    pub capability: (i32, i32),
+    /// Streaming multiprocessors.
+    pub multiprocessors: usize,
+    /// Bytes of memory.
+    pub memory: usize,
+    /// Newest CUDA version the driver knows, e.g. 13000.
+    pub driver: i32,
+    /// Version of NVRTC, major and minor.
+    pub nvrtc: (i32, i32),
+    /// Version of cuBLASLt.
+    pub cublaslt: usize,
+}
+
+/// An opened GPU.
+pub struct Device {
+    pub(crate) context: Arc<CudaContext>,
+    pub(crate) blas: lt_sys::cublasLtHandle_t,
+    /// What it is.
+    pub info: DeviceInfo,
+    /// Shared memory that one block may ask for, in bytes.
+    pub(crate) block_memory: usize,
+}
+
+// SAFETY: a cuBLASLt handle may be used from any thread (its documentation says so); the context is bound by each call.
+unsafe impl Send for Device {}
+unsafe impl Sync for Device {}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: made by `open`, destroyed once.
+        let _ = unsafe { lt::destroy_handle(self.blas) };
+    }
+}
+
+/// The oldest CUDA version whose functions are used.
+const OLDEST_DRIVER: i32 = 12000;
+
+impl Device {
+    /// Opens the GPU with the given number, or says what is missing.
+    pub fn open(ordinal: usize) -> Result<Arc<Device>, CudaError> {
+        let missing = |what: &str| CudaError::Unavailable(what.to_string());
+        // SAFETY: looks for libraries by name.
+        let [has_driver, has_blas, has_nvrtc] = unsafe {
+            [
+                driver::sys::is_culib_present(),
+                cudarc::cublaslt::sys::is_culib_present(),
+                nvrtc::sys::is_culib_present(),
+            ]
+        };
+        if !has_driver {
+            return Err(missing("the driver's library libcuda.so was not found"));
+        }
+        if !has_blas {
+            return Err(missing("libcublasLt.so was not found (it comes with the CUDA toolkit)"));
+        }
+        if !has_nvrtc {
+            return Err(missing("libnvrtc.so was not found (it comes with the CUDA toolkit)"));
+        }
+        // A library without one of the functions makes the binding panic.
+        catch_unwind(AssertUnwindSafe(|| Self::open_present(ordinal)))
+            .unwrap_or_else(|_| Err(missing("the driver or a CUDA library is too old")))
+    }
+
+    fn open_present(ordinal: usize) -> Result<Arc<Device>, CudaError> {
+        let unavailable = |text: String| CudaError::Unavailable(text);
+        driver::result::init().map_err(|e| unavailable(format!("the driver does not start ({e})")))?;
+        let mut version = 0;
+        // SAFETY: writes one integer.
+        let _ = unsafe { driver::sys::cuDriverGetVersion(&mut version) };
+        if version < OLDEST_DRIVER {
+            return Err(unavailable(format!(
+                "the driver supports CUDA {}.{}; 12.0 or later is needed",
+                version / 1000,
+                version % 1000 / 10
+            )));
+        }
+        let count = CudaContext::device_count().map_err(failed("count devices"))?;
+        if ordinal >= count.max(0) as usize {
+            return Err(unavailable(format!("device {ordinal} was asked for, and there are {count}")));
+        }
+        let context = CudaContext::new(ordinal).map_err(failed("open the device"))?;
+        let capability = context.compute_capability().map_err(failed("ask for the capability"))?;
+        if capability < (8, 0) {
+            return Err(unavailable(format!(
+                "{} has compute capability {}.{}; 8.0 or later is needed",
+                context.name().unwrap_or_default(),
+                capability.0,
+                capability.1
+            )));
+        }
+        // SAFETY: all work is ordered by the programs themselves, which run on streams of their own.
+        unsafe { context.disable_event_tracking() };
+        let attribute = |a| context.attribute(a).map_err(failed("ask for an attribute"));
+        let block_memory =
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as usize;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: writes two integers.
+        let _ = unsafe { nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
+        let info = DeviceInfo {
+            name: context.name().map_err(failed("ask for the name"))?,
+            capability,
+            multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
+            memory: context.total_mem().map_err(failed("ask for the memory"))?,
+            driver: version,
+            nvrtc: (major, minor),
+            // SAFETY: returns a number.
+            cublaslt: unsafe { lt_sys::cublasLtGetVersion() },
+        };
+        let blas = lt::create_handle().map_err(blas("start"))?;
+        Ok(Arc::new(Device { context, blas, info, block_memory }))
+    }
+
+    /// A stream of its own.
+    pub(crate) fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
+        self.context.new_stream().map_err(failed("make a stream"))
+    }
+
+    /// Waits until everything given to the device is done.
+    pub fn synchronize(&self) -> Result<(), CudaError> {
+        self.context.synchronize().map_err(failed("finish its work"))
+    }
+
+    /// Bytes of memory that are free.
+    pub fn free_memory(&self) -> Result<usize, CudaError> {
+        Ok(self.context.mem_get_info().map_err(failed("ask for the memory"))?.0)
+    }
+}
+
+/// A pointer into device memory.
+pub(crate) type Pointer = u64;
+
+/// Device memory of one network: buffers that live as long as it.
+pub(crate) struct Memory {
+    stream: Arc<CudaStream>,
+    slices: Vec<CudaSlice<u8>>,
+    /// Bytes handed out.
+    pub bytes: usize,
+}
+
+/// Every buffer ends with this many spare bytes, so that tiles and groups at the end may reach over it.
+const SPARE: usize = 1 << 16;
+
+impl Memory {
+    pub(crate) fn new(stream: Arc<CudaStream>) -> Self {
+        Self { stream, slices: Vec::new(), bytes: 0 }
+    }
+
+    /// A buffer of zeros.
+    pub(crate) fn zeros(&mut self, bytes: usize) -> Result<Pointer, CudaError> {
+        let size = bytes.next_multiple_of(256) + SPARE;
+        let slice = self.stream.alloc_zeros::<u8>(size).map_err(|source| {
+            match self.stream.context().mem_get_info() {
+                Ok((free, total)) if free < size => CudaError::Memory {
+                    needed_mib: size >> 20,
+                    free_mib: free >> 20,
+                    total_mib: total >> 20,
+                },
+                _ => CudaError::Driver { action: "allocate memory", source },
+            }
+        })?;
+        let pointer = address(&slice, &self.stream);
+        self.slices.push(slice);
+        self.bytes += size;
+        Ok(pointer)
+    }
+
+    /// A buffer with given contents.
+    pub(crate) fn filled(&mut self, bytes: &[u8]) -> Result<Pointer, CudaError> {
+        let pointer = self.zeros(bytes.len())?;
+        self.write(pointer, bytes)?;
+        Ok(pointer)
+    }
+
+    /// Copies from the host; returns when the bytes have been taken.
+    pub(crate) fn write(&self, to: Pointer, bytes: &[u8]) -> Result<(), CudaError> {
+        // SAFETY: `to` is a buffer of this memory with at least as many bytes; pageable memory is copied before the call returns.
+        unsafe { driver::result::memcpy_htod_async(to, bytes, self.stream.cu_stream()) }
+            .map_err(failed("copy to the device"))?;
+        self.stream.synchronize().map_err(failed("copy to the device"))
+    }
+
+    /// Copies to the host, after everything given to this memory's stream is done.
+    pub(crate) fn read(&self, from: Pointer, bytes: &mut [u8]) -> Result<(), CudaError> {
+        // SAFETY: `from` is a buffer of this memory with at least as many bytes.
+        unsafe { driver::result::memcpy_dtoh_async(bytes, from, self.stream.cu_stream()) }
+            .map_err(failed("copy from the device"))?;
+        self.stream.synchronize().map_err(failed("finish its work"))
+    }
+}
+
+fn address(slice: &CudaSlice<u8>, stream: &CudaStream) -> Pointer {
+    use cudarc::driver::DevicePtr;
+    slice.device_ptr(stream).0
+}

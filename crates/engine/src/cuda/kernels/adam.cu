@@ -1,0 +1,97 @@
+// Clipping by the global norm and Adam, with the schedule in a table: nothing of a step needs the host.
+
+// One step of the schedule: the rate with Adam's correction of the mean in it, and the correction of the root.
+struct StepRow {
+    float rate, root;
+    int dims, pad;
+};
+
+// Where training stands; `halted` is set when a loss or gradient was not finite, and nothing moves any more.
+struct Progress {
+    u64 step, first, halted;
+};
+
+#define NORM_THREADS 256
+
+// parts[block] = Σ grads² over the block's share
+extern "C" __global__ void __launch_bounds__(NORM_THREADS) norm_parts(double* parts, const float* grads, u64 count) {
+    __shared__ double lanes[NORM_THREADS];
+    const u64 share = (count + 4ull * gridDim.x - 1) / (4ull * gridDim.x) * 4;
+    const u64 first = share * blockIdx.x, end = min(count, first + share);
+    float sum = 0;
+    double total = 0;
+    int pieces = 0;
+    for (u64 i = first + 4 * threadIdx.x; i < end; i += 4 * NORM_THREADS) {
+        if (i + 4 <= end) {
+            const float4 g = load4(grads + i);
+            sum += (g.x * g.x + g.y * g.y) + (g.z * g.z + g.w * g.w);
+        } else {
+            for (u64 j = i; j < end; ++j) sum += grads[j] * grads[j];
+        }
+        if (++pieces % 16 == 0) {
+            total += sum;
+            sum = 0;
+        }
+    }
+    lanes[threadIdx.x] = total + sum;
+    __syncthreads();
+    for (int half = NORM_THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) lanes[threadIdx.x] += lanes[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) parts[blockIdx.x] = lanes[0];
+}
+
+// The same number in every block: a fixed tree over the parts.
+__device__ __forceinline__ float norm_of(const double* parts, int count) {
+    __shared__ double lanes[NORM_THREADS];
+    double sum = 0;
+    for (int i = threadIdx.x; i < count; i += NORM_THREADS) sum += parts[i];
+    lanes[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = NORM_THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) lanes[threadIdx.x] += lanes[threadIdx.x + half];
+        __syncthreads();
+    }
+    return (float)sqrt(lanes[0]);
+}
+
+__device__ __forceinline__ bool finite(float x) { return fabsf(x) <= 3.4e38f; }
+
+// One Adam step; `rounded` receives the weights as the products read them.
+extern "C" __global__ void __launch_bounds__(NORM_THREADS)
+    adam(float* params, half_t* rounded, float* mean, float* square, const float* grads, const double* parts, int part_count,
+         const float* loss, const StepRow* rows, const Progress* progress, float clip, float beta1, float beta2,
+         float epsilon, u64 count) {
+    const float norm = norm_of(parts, part_count);
+    if (progress->halted || !finite(norm) || !finite(*loss)) return;
+    const StepRow row = rows[progress->step - progress->first];
+    const float factor = clip > 0 ? fminf(clip / (norm + 1e-6f), 1.0f) : 1.0f;
+    const u64 stride = 4ull * gridDim.x * NORM_THREADS;
+    for (u64 i = 4 * ((u64)blockIdx.x * NORM_THREADS + threadIdx.x); i < count; i += stride) {
+        // The buffers end with spare values, so that the last group is whole.
+        float4 p4 = load4(params + i), m4 = load4(mean + i), v4 = load4(square + i), g4 = load4(grads + i);
+        float *p = &p4.x, *m = &m4.x, *v = &v4.x, *g = &g4.x;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const float d = g[k] * factor;
+            m[k] += (1.0f - beta1) * (d - m[k]);
+            v[k] = beta2 * v[k] + (1.0f - beta2) * d * d;
+            p[k] -= row.rate * m[k] / (sqrtf(v[k]) * row.root + epsilon);
+        }
+        store4(params + i, p4);
+        store4(mean + i, m4);
+        store4(square + i, v4);
+        if (rounded) store4(rounded + i, p4);
+    }
+}
+
+// Notes loss and norm of the step and moves on to the next, or halts.
+extern "C" __global__ void __launch_bounds__(NORM_THREADS)
+    advance(Progress* progress, float2* results, const float* loss, const double* parts, int part_count) {
+    const float norm = norm_of(parts, part_count);
+    if (threadIdx.x != 0 || progress->halted) return;
+    results[progress->step - progress->first] = make_float2(*loss, norm);
+    if (finite(norm) && finite(*loss)) progress->step += 1;
+    else progress->halted = 1;
+}

@@ -1,0 +1,57 @@
+// What every kernel shares: the two storage types, wide loads and sums over a warp.
+//
+// No header is included: NVRTC comes without any on many machines. The program defines PRECISION as 0 (float32),
+// 1 (TF32) or 2 (bf16) before this text. `half_t` is how activations are stored: bf16, or float otherwise;
+// the residual stream, statistics and all gradients of parameters are float always.
+
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define FLOAT32 0
+#define TF32 1
+#define BF16 2
+
+#define WARP 32
+#define ALL_LANES 0xffffffffu
+
+#if PRECISION == BF16
+struct half_t {
+    u16 bits;
+};
+__device__ __forceinline__ float to_float(half_t x) { return __uint_as_float((u32)x.bits << 16); }
+__device__ __forceinline__ half_t to_half(float x) {
+    half_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(x));
+    return h;
+}
+// Two values in one register, the first in the low half.
+__device__ __forceinline__ u32 pack2(float low, float high) {
+    u32 both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+__device__ __forceinline__ float4 load4(const half_t* p) {
+    const uint2 raw = *reinterpret_cast<const uint2*>(p);
+    return make_float4(__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000u),
+                       __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000u));
+}
+__device__ __forceinline__ void store4(half_t* p, float4 v) {
+    *reinterpret_cast<uint2*>(p) = make_uint2(pack2(v.x, v.y), pack2(v.z, v.w));
+}
+__device__ __forceinline__ void store2(half_t* p, float x, float y) { *reinterpret_cast<u32*>(p) = pack2(x, y); }
+#else
+typedef float half_t;
+__device__ __forceinline__ float to_half(float x) { return x; }
+__device__ __forceinline__ void store2(float* p, float x, float y) { *reinterpret_cast<float2*>(p) = make_float2(x, y); }
+#endif
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+__device__ __forceinline__ void store4(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
+
+__device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+    for (int offset = WARP / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(ALL_LANES, x, offset);
+    return x;
+}

@@ -1,0 +1,60 @@
+//! The same networks on an NVIDIA GPU.
+//!
+//! Nothing of CUDA is needed to build: the driver, cuBLASLt and NVRTC are loaded when a [`Device`] is opened. A
+//! [`Graph`](crate::runner::Graph) is *lowered* once to a list of [`program::Command`]s, cuBLASLt products and own kernels with their
+//! pointers filled in; a training step is that list, captured as one CUDA graph and replayed.
+//!
+//! ```text
+//! device.rs    opens the GPU, owns its memory
+//! compiler.rs  kernels/*.cu → NVRTC → a cubin, kept in a cache
+//! product.rs   one cuBLASLt product with what is fused behind it
+//! program.rs   commands on several lanes (streams)
+//! lowering/    operations of a plan → commands, forward and backward
+//! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
+//! trainer.rs   whole training steps as one graph
+//! checks.rs    that all of this computes what the CPU computes
+//! ```
+
+pub mod checks;
+mod compiler;
+mod device;
+mod error;
+mod lowering;
+mod product;
+mod program;
+mod runner;
+mod trainer;
+
+pub use device::{Device, DeviceInfo};
+pub use error::CudaError;
+pub use runner::CudaRunner;
+pub use trainer::{CudaTrainer, Feed, ScheduleRow, StepResult};
+
+/// How numbers are stored and multiplied on the device. Parameters, moments and the residual stream are
+/// float32 always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Precision {
+    /// float32 throughout.
+    Float32,
+    /// float32 in memory, products with 10-bit mantissas.
+    Tf32,
+    /// Activations and the products' operands in bf16.
+    #[default]
+    Bf16,
+}
+
+impl Precision {
+    /// Every precision with its name in configs.
+    pub const ALL: [(Precision, &'static str); 3] =
+        [(Precision::Float32, "float32"), (Precision::Tf32, "tf32"), (Precision::Bf16, "bf16")];
+
+    /// The name in configs.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// Bytes of a stored activation.
+    pub(crate) fn bytes(self) -> usize {
+        if self == Precision::Bf16 { 2 } else { 4 }
+    }
+}

@@ -1,0 +1,285 @@
+//! One cuBLASLt product, with what is fused behind it.
+//!
+//! cuBLASLt counts columns first, our buffers rows first: a row-major `[rows, columns]` buffer is its `columns × rows`
+//! matrix. So the product out = x · w of ours is wᵀ-major there: left is w, right is x.
+
+use std::ffi::c_void;
+use std::mem::{MaybeUninit, size_of};
+use std::ptr::from_ref;
+use std::sync::Arc;
+
+use cudarc::cublaslt::result::{self as lt, CublasError};
+use cudarc::cublaslt::sys::{
+    self, cublasLtEpilogue_t as Tail, cublasLtMatmulDescAttributes_t as Attribute, cublasStatus_t as Status,
+    cudaDataType as Type,
+};
+use cudarc::driver::CudaStream;
+
+use super::Precision;
+use super::device::{Device, Pointer};
+use super::error::{CudaError, blas};
+
+/// How a buffer's numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Float,
+    Bf16,
+}
+
+impl Kind {
+    /// How activations are stored at a precision.
+    pub(crate) fn half(precision: Precision) -> Self {
+        if precision == Precision::Bf16 { Kind::Bf16 } else { Kind::Float }
+    }
+
+    fn cuda(self) -> Type {
+        match self {
+            Kind::Float => Type::CUDA_R_32F,
+            Kind::Bf16 => Type::CUDA_R_16BF,
+        }
+    }
+}
+
+/// A row-major matrix in device memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Matrix {
+    pub at: Pointer,
+    pub kind: Kind,
+    pub rows: usize,
+    pub columns: usize,
+    /// Values between the starts of two rows.
+    pub stride: usize,
+    pub transposed: bool,
+}
+
+impl Matrix {
+    pub(crate) fn new(at: Pointer, kind: Kind, rows: usize, columns: usize) -> Self {
+        Self { at, kind, rows, columns, stride: columns, transposed: false }
+    }
+
+    /// The transposed view.
+    pub(crate) fn t(self) -> Self {
+        Self { transposed: !self.transposed, ..self }
+    }
+
+    /// Rows and columns of the view.
+    fn shape(&self) -> (usize, usize) {
+        if self.transposed { (self.columns, self.rows) } else { (self.rows, self.columns) }
+    }
+}
+
+/// What follows a product out = x · y.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Fused {
+    #[default]
+    Nothing,
+    /// out += bias (a row).
+    Bias(Pointer),
+    /// before = x · y + bias; out = gelu(before).
+    Gelu { bias: Pointer, before: Pointer },
+    /// out = (x · y) ∘ gelu'(before).
+    GeluBackward { before: Pointer },
+    /// sums = Σ over the rows of y, beside out = x · y.
+    ColumnSums(Pointer),
+}
+
+/// A product ready to run: out = x · y (+ added).
+pub(crate) struct Product {
+    /// What it is, for profiles.
+    pub label: String,
+    device: Arc<Device>,
+    description: sys::cublasLtMatmulDesc_t,
+    layouts: [sys::cublasLtMatrixLayout_t; 3],
+    algorithm: sys::cublasLtMatmulAlgo_t,
+    /// y, x, added, out, in cuBLASLt's order.
+    operands: [Pointer; 4],
+    adds: bool,
+}
+
+// SAFETY: descriptors are plain memory of the library, used by one thread at a time (`&mut` or the owner's lock).
+unsafe impl Send for Product {}
+
+impl Drop for Product {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, destroyed once.
+        unsafe {
+            let _ = lt::destroy_matmul_desc(self.description);
+            for layout in self.layouts {
+                let _ = lt::destroy_matrix_layout(layout);
+            }
+        }
+    }
+}
+
+/// Scratch space per lane that cuBLASLt may use, in bytes.
+pub(crate) const WORKSPACE: usize = 32 << 20;
+
+impl Product {
+    /// Plans out = x · y, plus `added` where given (a matrix like `out`). `None`: the library has no such product.
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        precision: Precision,
+        out: Matrix,
+        [x, y]: [Matrix; 2],
+        added: Option<Pointer>,
+        fused: Fused,
+    ) -> Result<Option<Product>, CudaError> {
+        let (rows, inner) = x.shape();
+        let (inner_too, columns) = y.shape();
+        assert_eq!((inner, (rows, columns)), (inner_too, out.shape()), "shapes of a product");
+        let compute = match precision {
+            Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
+            _ => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+        };
+        let description =
+            lt::create_matmul_desc(compute, Type::CUDA_R_32F).map_err(blas("describe a product"))?;
+        let layout = |m: &Matrix| {
+            lt::create_matrix_layout(m.kind.cuda(), m.columns as u64, m.rows as u64, m.stride as i64)
+                .map_err(blas("describe a matrix"))
+        };
+        let layouts = [layout(&y)?, layout(&x)?, layout(&out)?];
+        let tail = format!("{fused:?}");
+        let tail = tail.split(['(', ' ']).next().unwrap_or_default();
+        let mut product = Product {
+            label: format!("{rows}x{inner}x{columns} {tail}{}", if added.is_some() { " + residual" } else { "" }),
+            device: device.clone(),
+            description,
+            layouts,
+            // SAFETY: plain numbers; filled in by `choose`.
+            algorithm: unsafe { std::mem::zeroed() },
+            operands: [y.at, x.at, added.unwrap_or(out.at), out.at],
+            adds: added.is_some(),
+        };
+        product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, i32::from(y.transposed))?;
+        product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, i32::from(x.transposed))?;
+        product.fuse(fused, out, y)?;
+        match product.choose() {
+            Ok(()) => Ok(Some(product)),
+            Err(CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE)) => {
+                Ok(None)
+            }
+            Err(source) => Err(CudaError::Blas { action: "choose an algorithm", source }),
+        }
+    }
+
+    fn set<T>(&self, attribute: Attribute, value: T) -> Result<(), CudaError> {
+        // SAFETY: the description lives; every attribute is set with the type its documentation names.
+        unsafe {
+            lt::set_matmul_desc_attribute(
+                self.description,
+                attribute,
+                from_ref(&value).cast(),
+                size_of::<T>(),
+            )
+        }
+        .map_err(blas("describe a product"))
+    }
+
+    fn fuse(&self, fused: Fused, out: Matrix, y: Matrix) -> Result<(), CudaError> {
+        let bias = |pointer: Pointer, kind: Kind| {
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, kind.cuda())?;
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer)
+        };
+        let aside = |pointer: Pointer| {
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointer)?;
+            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, out.stride as i64)
+        };
+        let tail = match fused {
+            Fused::Nothing => Tail::CUBLASLT_EPILOGUE_DEFAULT,
+            Fused::Bias(pointer) => {
+                bias(pointer, out.kind)?;
+                Tail::CUBLASLT_EPILOGUE_BIAS
+            }
+            Fused::Gelu { bias: pointer, before } => {
+                bias(pointer, out.kind)?;
+                aside(before)?;
+                Tail::CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+            }
+            Fused::GeluBackward { before } => {
+                aside(before)?;
+                Tail::CUBLASLT_EPILOGUE_DGELU
+            }
+            Fused::ColumnSums(pointer) => {
+                assert!(!y.transposed, "sums are over the rows of the right-hand side");
+                bias(pointer, out.kind)?;
+                Tail::CUBLASLT_EPILOGUE_BGRADA
+            }
+        };
+        self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, tail)
+    }
+
+    /// The library's first choice: the same for the same shapes on the same device and version.
+    fn choose(&mut self) -> Result<(), CublasError> {
+        let preference = lt::create_matmul_pref()?;
+        let [left, right, out] = self.layouts;
+        let mut found = [MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::uninit(); 1];
+        let mut count = 0;
+        // SAFETY: all descriptors live; `found` has room for the one result asked for.
+        unsafe {
+            let bytes = WORKSPACE;
+            let attribute = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+            lt::set_matmul_pref_attribute(preference, attribute, from_ref(&bytes).cast(), size_of::<usize>())?;
+            use sys::cublasLtMatmulPreferenceAttributes_t as Preference;
+            let alignments = [
+                Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+            ];
+            for (attribute, pointer) in alignments.into_iter().zip(self.operands) {
+                let alignment = 1u32 << pointer.trailing_zeros().min(8);
+                let size = size_of::<u32>();
+                lt::set_matmul_pref_attribute(preference, attribute, from_ref(&alignment).cast(), size)?;
+            }
+            let status = sys::cublasLtMatmulAlgoGetHeuristic(
+                self.device.blas,
+                self.description,
+                left,
+                right,
+                out,
+                out,
+                preference,
+                1,
+                found[0].as_mut_ptr(),
+                &mut count,
+            );
+            let _ = lt::destroy_matmul_pref(preference);
+            status.result()?;
+            if count == 0 {
+                return Err(CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED));
+            }
+            self.algorithm = found[0].assume_init().algo;
+        }
+        Ok(())
+    }
+
+    /// Gives the product to a stream.
+    pub(crate) fn issue(&self, stream: &CudaStream, workspace: Pointer) -> Result<(), CudaError> {
+        let (one, zero) = (1.0f32, 0.0f32);
+        let beta = if self.adds { &one } else { &zero };
+        let [y, x, added, out] = self.operands;
+        let [left, right, layout] = self.layouts;
+        // SAFETY: the pointers are buffers of the sizes described, which live as long as the program.
+        unsafe {
+            lt::matmul(
+                self.device.blas,
+                self.description,
+                from_ref(&one).cast(),
+                from_ref(beta).cast(),
+                y as *const c_void,
+                left,
+                x as *const c_void,
+                right,
+                added as *const c_void,
+                layout,
+                out as *mut c_void,
+                layout,
+                &self.algorithm,
+                workspace as *mut c_void,
+                WORKSPACE,
+                stream.cu_stream().cast(),
+            )
+        }
+        .map_err(blas("multiply"))
+    }
+}

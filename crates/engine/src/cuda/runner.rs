@@ -1,0 +1,212 @@
+//! A network on the device at one shape.
+
+use std::sync::Arc;
+
+use super::Precision;
+use super::device::{Device, Memory, Pointer};
+use super::error::CudaError;
+use super::lowering::{Lowered, Parameters, lower};
+use super::product::Kind;
+use super::program::Lanes;
+use crate::error::check_len;
+use crate::networks::{Mode, Network};
+use crate::plan::Var;
+use crate::runner::Graph;
+
+/// Parameters and gradients of a network in device memory.
+pub(crate) struct ParameterMemory {
+    pub memory: Memory,
+    pub at: Parameters,
+    pub len: usize,
+}
+
+impl ParameterMemory {
+    pub(crate) fn new(
+        stream: &Arc<cudarc::driver::CudaStream>,
+        precision: Precision,
+        len: usize,
+    ) -> Result<Self, CudaError> {
+        let mut memory = Memory::new(stream.clone());
+        let params = memory.zeros(4 * len)?;
+        let rounded = match precision {
+            Precision::Bf16 => memory.zeros(2 * len)?,
+            _ => params,
+        };
+        let at = Parameters { params, rounded, grads: memory.zeros(4 * len)?, loss: memory.zeros(4)? };
+        Ok(Self { memory, at, len })
+    }
+
+    /// Copies parameters to the device, rounded beside where products read them so.
+    pub(crate) fn set(&self, params: &[f32]) -> Result<(), CudaError> {
+        check_len("parameters", params.len(), self.len, || "the network's parameters".into())?;
+        self.memory.write(self.at.params, bytes_of(params))?;
+        if self.at.rounded != self.at.params {
+            let rounded: Vec<u8> =
+                params.iter().flat_map(|&p| half::bf16::from_f32(p).to_bits().to_ne_bytes()).collect();
+            self.memory.write(self.at.rounded, &rounded)?;
+        }
+        Ok(())
+    }
+}
+
+/// A network ready to run on the device. Buffers are allocated once, here.
+pub struct CudaRunner {
+    graph: Graph,
+    pub(crate) lowered: Lowered,
+    pub(crate) lanes: Lanes,
+    parameters: Arc<ParameterMemory>,
+}
+
+impl CudaRunner {
+    /// Plans a network for `batch` prompts of `tokens` tokens on a device.
+    pub fn new(
+        device: &Arc<Device>,
+        network: &Network,
+        precision: Precision,
+        [batch, tokens]: [usize; 2],
+        mode: Mode,
+    ) -> Result<CudaRunner, CudaError> {
+        let stream = device.stream()?;
+        let parameters = Arc::new(ParameterMemory::new(&stream, precision, network.layout().len())?);
+        Self::with(device, network.graph(batch, tokens, mode)?, precision, parameters, stream)
+    }
+
+    /// The same on parameters that exist already.
+    pub(crate) fn with(
+        device: &Arc<Device>,
+        graph: Graph,
+        precision: Precision,
+        parameters: Arc<ParameterMemory>,
+        stream: Arc<cudarc::driver::CudaStream>,
+    ) -> Result<CudaRunner, CudaError> {
+        let mut memory = Memory::new(stream.clone());
+        let lanes = Lanes::new(device, stream, &mut memory)?;
+        let lowered = lower(device, precision, &graph, parameters.at, memory)?;
+        Ok(CudaRunner { graph, lowered, lanes, parameters })
+    }
+
+    /// The graph that is run.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Predictions per prompt.
+    pub fn points(&self) -> usize {
+        self.graph.tokens.div_ceil(2)
+    }
+
+    /// Bytes of device memory in use for this shape, parameters not counted.
+    pub fn bytes(&self) -> usize {
+        self.lowered.memory.bytes
+    }
+
+    /// Copies parameters to the device.
+    pub fn set_params(&mut self, params: &[f32]) -> Result<(), CudaError> {
+        self.parameters.set(params)
+    }
+
+    /// Feeds tokens `[batch, tokens, features]`.
+    pub fn set_tokens(&mut self, tokens: &[f32]) -> Result<(), CudaError> {
+        let Graph { batch, tokens: t, features, input, .. } = self.graph;
+        check_len("tokens", tokens.len(), batch * t * features, || {
+            format!("{batch} prompts × {t} tokens × {features} features")
+        })?;
+        self.lowered.memory.write(self.place(input), bytes_of(tokens))
+    }
+
+    /// Feeds targets `[batch, points]`.
+    pub fn set_targets(&mut self, ys: &[f32]) -> Result<(), CudaError> {
+        let Some(targets) = self.graph.targets else {
+            return Err(CudaError::Unsupported("a network built for inference takes no targets".into()));
+        };
+        let (batch, points) = (self.graph.batch, self.points());
+        check_len("targets", ys.len(), batch * points, || format!("{batch} prompts × {points} points"))?;
+        self.lowered.memory.write(self.place(targets), bytes_of(ys))
+    }
+
+    /// Computes hidden states and predictions.
+    pub fn forward(&mut self) -> Result<(), CudaError> {
+        self.lanes.issue(&self.lowered.forward)
+    }
+
+    /// Computes the loss and the gradients; call once after each [`CudaRunner::forward`].
+    pub fn backward(&mut self) -> Result<(), CudaError> {
+        self.lanes.issue(&self.lowered.backward)
+    }
+
+    /// The loss of the last backward pass.
+    pub fn loss(&self) -> Result<f32, CudaError> {
+        Ok(self.floats(self.parameters.at.loss, 1)?[0])
+    }
+
+    /// Gradients of all parameters, in the order of the flat buffer.
+    pub fn gradients(&self) -> Result<Vec<f32>, CudaError> {
+        self.floats(self.parameters.at.grads, self.parameters.len)
+    }
+
+    /// Predictions `[batch, points]`.
+    pub fn predictions(&self) -> Result<Vec<f32>, CudaError> {
+        self.value(self.graph.predictions)
+    }
+
+    /// Number of hidden states: layers + 1.
+    pub fn hidden_count(&self) -> usize {
+        self.graph.hidden.len()
+    }
+
+    /// Hidden state of a layer, `[batch, tokens, width]`.
+    pub fn hidden(&self, layer: usize) -> Result<Vec<f32>, CudaError> {
+        self.value(self.graph.hidden[layer])
+    }
+
+    /// What the read-out reads, `[batch, tokens, width]`.
+    pub fn last(&self) -> Result<Vec<f32>, CudaError> {
+        self.value(self.graph.last)
+    }
+
+    /// Microseconds of each kind of command, alone on the device, and how often it occurs in a step.
+    pub fn profile(&self) -> Result<Vec<(String, f64, usize)>, CudaError> {
+        let mut found: Vec<(String, f64, usize)> = Vec::new();
+        for command in self.lowered.forward.iter().chain(&self.lowered.backward) {
+            let Some(label) = command.work.label() else { continue };
+            match found.iter_mut().find(|(other, ..)| *other == label) {
+                Some((.., count)) => *count += 1,
+                None => found.push((label, self.lanes.time(command)?, 1)),
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn place(&self, var: Var) -> Pointer {
+        self.lowered.values[var.0].expect("inputs have places").at
+    }
+
+    /// A value as float32.
+    pub(crate) fn value(&self, var: Var) -> Result<Vec<f32>, CudaError> {
+        let place = self.lowered.values[var.0].expect("the operation ran");
+        if place.kind == Kind::Float {
+            return self.floats(place.at, place.len);
+        }
+        let mut bytes = vec![0; 2 * place.len];
+        self.lowered.memory.read(place.at, &mut bytes)?;
+        let bits = bytes.chunks_exact(2).map(|b| u16::from_ne_bytes([b[0], b[1]]));
+        Ok(bits.map(|bits| half::bf16::from_bits(bits).to_f32()).collect())
+    }
+
+    fn floats(&self, at: Pointer, len: usize) -> Result<Vec<f32>, CudaError> {
+        read_floats(&self.lowered.memory, at, len)
+    }
+}
+
+/// Reads float32 values.
+pub(crate) fn read_floats(memory: &Memory, at: Pointer, len: usize) -> Result<Vec<f32>, CudaError> {
+    let mut bytes = vec![0; 4 * len];
+    memory.read(at, &mut bytes)?;
+    Ok(bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect())
+}
+
+/// The bytes of float32 values.
+pub(crate) fn bytes_of(values: &[f32]) -> &[u8] {
+    // SAFETY: every bit pattern of a float is four valid bytes; the lifetime is the slice's.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}

@@ -1,0 +1,291 @@
+//! Training on the device: a whole step, sampling included, is one captured graph that is replayed.
+//!
+//! The host writes the schedule of many steps ahead into a table; a step reads its row, notes loss and norm beside
+//! it, and moves on by itself. The host only looks when it wants to.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::{CudaGraph, CudaStream};
+
+use super::Precision;
+use super::compiler::{ADAM, COMMON, Kernels};
+use super::device::{Device, Memory, Pointer};
+use super::error::{CudaError, driver};
+use super::program::{Argument, Command, Launch, Work};
+use super::runner::{CudaRunner, ParameterMemory, bytes_of, read_floats};
+use crate::adam::{Adam, AdamConfig};
+use crate::networks::{Mode, Network};
+
+/// Where a step's prompts come from.
+#[derive(Debug, Clone)]
+pub enum Feed {
+    /// A kernel `sample(tokens, targets, rows, progress)` in this source, one block of `threads` per prompt.
+    Kernel {
+        /// CUDA source.
+        source: String,
+        /// Threads per block.
+        threads: u32,
+    },
+    /// The host writes them before each step.
+    Host,
+}
+
+/// The schedule of one step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScheduleRow {
+    /// Learning rate.
+    pub rate: f32,
+    /// Dimensions in use.
+    pub dims: u32,
+}
+
+/// What a step reports.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepResult {
+    /// Mean squared error over all positions, before the update.
+    pub loss: f32,
+    /// Gradient norm before clipping.
+    pub norm: f32,
+}
+
+/// A network in training on the device.
+pub struct CudaTrainer {
+    device: Arc<Device>,
+    network: Network,
+    precision: Precision,
+    config: AdamConfig,
+    clip: Option<f32>,
+    batch: usize,
+    stream: Arc<CudaStream>,
+    parameters: Arc<ParameterMemory>,
+    memory: Memory,
+    state: State,
+    kernels: Kernels,
+    step: u64,
+    shape: Option<Shape>,
+}
+
+/// Buffers of the optimiser.
+struct State {
+    mean: Pointer,
+    square: Pointer,
+    /// Parts of the squared norm.
+    parts: Pointer,
+    /// step, first step of the table, whether halted.
+    progress: Pointer,
+    rows: Pointer,
+    results: Pointer,
+}
+
+/// What depends on the number of points.
+struct Shape {
+    points: usize,
+    runner: CudaRunner,
+    graph: CudaGraph,
+}
+
+/// Rows of the schedule's table: the most steps that may be given to the device at once.
+pub const TABLE: usize = 4096;
+const NORM_BLOCKS: usize = 264;
+const ADAM_BLOCKS: usize = 1056;
+
+impl CudaTrainer {
+    /// A network with parameters and Adam's moments as given.
+    pub fn new(
+        device: &Arc<Device>,
+        network: &Network,
+        precision: Precision,
+        batch: usize,
+        clip: Option<f32>,
+        params: &[f32],
+        adam: &Adam,
+    ) -> Result<CudaTrainer, CudaError> {
+        let stream = device.stream()?;
+        let parameters = Arc::new(ParameterMemory::new(&stream, precision, network.layout().len())?);
+        parameters.set(params)?;
+        let mut memory = Memory::new(stream.clone());
+        let state = State {
+            mean: memory.filled(bytes_of(&adam.mean))?,
+            square: memory.filled(bytes_of(&adam.square))?,
+            parts: memory.zeros(8 * NORM_BLOCKS)?,
+            progress: memory.zeros(24)?,
+            rows: memory.zeros(16 * TABLE)?,
+            results: memory.zeros(8 * TABLE)?,
+        };
+        let kernels = device.compile("adam", precision, &[], &[COMMON, ADAM])?;
+        Ok(CudaTrainer {
+            device: device.clone(),
+            network: network.clone(),
+            precision,
+            config: adam.config,
+            clip,
+            batch,
+            stream,
+            parameters,
+            memory,
+            state,
+            kernels,
+            step: adam.step,
+            shape: None,
+        })
+    }
+
+    /// Steps taken so far.
+    pub fn done(&self) -> u64 {
+        self.step
+    }
+
+    /// Bytes of device memory in use.
+    pub fn bytes(&self) -> usize {
+        let shape = self.shape.as_ref().map_or(0, |shape| shape.runner.bytes());
+        self.memory.bytes + self.parameters.memory.bytes + shape
+    }
+
+    /// Prepares steps with `points` points per prompt, fed as said.
+    pub fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), CudaError> {
+        self.shape = None; // free the old buffers before the new ones are made
+        let graph = self.network.graph(self.batch, 2 * points, Mode::Train)?;
+        let (device, parameters) = (&self.device, self.parameters.clone());
+        let runner = CudaRunner::with(device, graph, self.precision, parameters, self.stream.clone())?;
+        let before = match feed {
+            Feed::Host => Vec::new(),
+            Feed::Kernel { source, threads } => vec![self.sampling(&runner, source, *threads)?],
+        };
+        let after = self.optimiser()?;
+        // Outside of a capture first: libraries load what they need on first use.
+        runner.lanes.issue(&runner.lowered.forward)?;
+        self.device.synchronize()?;
+        let capture = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.stream.begin_capture(capture).map_err(driver("begin a capture"))?;
+        let issued = [&before, &runner.lowered.forward, &runner.lowered.backward, &after]
+            .into_iter()
+            .try_for_each(|commands| runner.lanes.issue(commands));
+        let graph = self
+            .stream
+            .end_capture(CUgraphInstantiate_flags(0))
+            .map_err(driver("capture a step"));
+        issued?;
+        let graph = graph?.ok_or_else(|| CudaError::Unsupported("a step without work".into()))?;
+        self.shape = Some(Shape { points, runner, graph });
+        Ok(())
+    }
+
+    /// Points per prompt that steps are prepared for.
+    pub fn points(&self) -> Option<usize> {
+        self.shape.as_ref().map(|shape| shape.points)
+    }
+
+    fn sampling(&self, runner: &CudaRunner, source: &str, threads: u32) -> Result<Command, CudaError> {
+        let kernels = self.device.compile("sample", self.precision, &[], &[source])?;
+        let targets = runner.graph().targets.expect("training has targets");
+        let tokens = runner.place(runner.graph().input);
+        let pointers = [tokens, runner.place(targets), self.state.rows, self.state.progress];
+        let launch = Launch {
+            name: "sample",
+            function: kernels.get("sample", 0)?,
+            blocks: self.batch as u32,
+            threads,
+            shared: 0,
+            arguments: pointers.map(Into::into).to_vec(),
+        };
+        Ok(Command { lane: 0, work: Work::Kernel(launch) })
+    }
+
+    /// Norm, clipping, Adam, and on to the next step.
+    fn optimiser(&self) -> Result<Vec<Command>, CudaError> {
+        let (p, s, count) = (self.parameters.at, &self.state, self.parameters.len);
+        let rounded = if p.rounded == p.params { 0 } else { p.rounded };
+        let AdamConfig { beta1, beta2, epsilon } = self.config;
+        let launch = |name, blocks: usize, arguments: &[Argument]| -> Result<Command, CudaError> {
+            let function = self.kernels.get(name, 0)?;
+            let arguments = arguments.to_vec();
+            let launch = Launch { name, function, blocks: blocks as u32, threads: 256, shared: 0, arguments };
+            Ok(Command { lane: 0, work: Work::Kernel(launch) })
+        };
+        let parts = [s.parts.into(), NORM_BLOCKS.into()];
+        let pointers = [p.params, rounded, s.mean, s.square, p.grads].map(Argument::from);
+        let table = [p.loss, s.rows, s.progress].map(Argument::from);
+        let numbers = [self.clip.unwrap_or(0.0), beta1, beta2, epsilon].map(Argument::from);
+        let adam = [&pointers[..], &parts, &table, &numbers, &[count.into()]].concat();
+        let advance = [&[s.progress, s.results, p.loss].map(Argument::from)[..], &parts].concat();
+        Ok(vec![
+            launch("norm_parts", NORM_BLOCKS, &[s.parts.into(), p.grads.into(), count.into()])?,
+            launch("adam", ADAM_BLOCKS, &adam)?,
+            launch("advance", 1, &advance)?,
+        ])
+    }
+
+    /// Writes the schedule of the next steps; at most [`TABLE`] of them.
+    fn write_schedule(&self, schedule: &[ScheduleRow]) -> Result<(), CudaError> {
+        assert!(schedule.len() <= TABLE, "the schedule's table has {TABLE} rows");
+        let mut bytes = Vec::with_capacity(16 * schedule.len());
+        for (row, number) in schedule.iter().zip(self.step + 1..) {
+            let [rate, root] = self.config.corrected(row.rate, number);
+            bytes.extend(rate.to_ne_bytes());
+            bytes.extend(root.to_ne_bytes());
+            bytes.extend(row.dims.to_ne_bytes());
+            bytes.extend([0; 4]);
+        }
+        self.memory.write(self.state.rows, &bytes)?;
+        let progress: Vec<u8> = [self.step, self.step, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        self.memory.write(self.state.progress, &progress)
+    }
+
+    /// Takes steps, one per row of the schedule, and returns what each reported. Fewer results than rows: after the
+    /// last one the loss or a gradient was not finite, and the parameters are those before that step.
+    pub fn run(&mut self, schedule: &[ScheduleRow]) -> Result<Vec<StepResult>, CudaError> {
+        let shape = self.shape.as_ref().expect("prepared before");
+        self.write_schedule(schedule)?;
+        for _ in schedule {
+            shape.graph.launch().map_err(driver("take a step"))?;
+        }
+        self.collect(schedule.len())
+    }
+
+    /// Takes one step on prompts from the host: tokens `[batch, 2·points, features]`, targets `[batch, points]`.
+    pub fn run_fed(
+        &mut self,
+        row: ScheduleRow,
+        tokens: &[f32],
+        targets: &[f32],
+    ) -> Result<Vec<StepResult>, CudaError> {
+        self.write_schedule(&[row])?;
+        let shape = self.shape.as_mut().expect("prepared before");
+        shape.runner.set_tokens(tokens)?;
+        shape.runner.set_targets(targets)?;
+        shape.graph.launch().map_err(driver("take a step"))?;
+        self.collect(1)
+    }
+
+    fn collect(&mut self, asked: usize) -> Result<Vec<StepResult>, CudaError> {
+        let numbers = read_floats(&self.memory, self.state.results, 2 * asked)?;
+        let mut progress = [0u8; 24];
+        self.memory.read(self.state.progress, &mut progress)?;
+        let step = u64::from_ne_bytes(progress[..8].try_into().expect("eight bytes"));
+        let taken = (step - self.step) as usize;
+        self.step = step;
+        // A step that was not taken has reported its loss and norm all the same.
+        let reported = (taken + 1).min(asked);
+        let results = numbers.chunks_exact(2).take(reported).map(|n| StepResult { loss: n[0], norm: n[1] });
+        Ok(results.collect())
+    }
+
+    /// Parameters as they are now.
+    pub fn params(&self) -> Result<Vec<f32>, CudaError> {
+        read_floats(&self.memory, self.parameters.at.params, self.parameters.len)
+    }
+
+    /// Gradients of the last step.
+    pub fn gradients(&self) -> Result<Vec<f32>, CudaError> {
+        read_floats(&self.memory, self.parameters.at.grads, self.parameters.len)
+    }
+
+    /// Adam's state as it is now.
+    pub fn adam(&self) -> Result<Adam, CudaError> {
+        let len = self.parameters.len;
+        let mean = read_floats(&self.memory, self.state.mean, len)?;
+        let square = read_floats(&self.memory, self.state.square, len)?;
+        Ok(Adam { config: self.config, mean, square, step: self.step })
+    }
+}
