@@ -8,6 +8,7 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 use cudarc::{driver, nvrtc};
 
+use super::choices::{Choices, LazyBench};
 use super::error::{CudaError, blas, driver as failed};
 
 /// What a GPU is.
@@ -37,6 +38,8 @@ pub struct Device {
     pub info: DeviceInfo,
     /// Shared memory that one block may ask for, in bytes.
     pub(crate) block_memory: usize,
+    pub(crate) choices: Choices,
+    pub(crate) bench: LazyBench,
 }
 
 // SAFETY: a cuBLASLt handle may be used from any thread (its documentation says so); the context is bound by each call.
@@ -125,7 +128,8 @@ impl Device {
             cublaslt: unsafe { lt_sys::cublasLtGetVersion() },
         };
         let blas = lt::create_handle().map_err(blas("start"))?;
-        Ok(Arc::new(Device { context, blas, info, block_memory }))
+        let choices = Choices::read(&info);
+        Ok(Arc::new(Device { context, blas, info, block_memory, choices, bench: LazyBench::new() }))
     }
 
     /// A stream of its own.

@@ -8,6 +8,7 @@
 //! device.rs    opens the GPU, owns its memory
 //! compiler.rs  kernels/*.cu → NVRTC → a cubin, kept in a cache
 //! product.rs   one cuBLASLt product with what is fused behind it
+//! choices.rs   which algorithm a product uses
 //! program.rs   commands on several lanes (streams)
 //! lowering/    operations of a plan → commands, forward and backward
 //! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
@@ -16,6 +17,7 @@
 //! ```
 
 pub mod checks;
+mod choices;
 mod compiler;
 mod device;
 mod error;

@@ -77,10 +77,6 @@ pub(crate) enum Fused {
     Bias(Pointer),
     /// before = x · y + bias; out = gelu(before).
     Gelu { bias: Pointer, before: Pointer },
-    /// out = (x · y) ∘ gelu'(before).
-    GeluBackward { before: Pointer },
-    /// sums = Σ over the rows of y, beside out = x · y.
-    ColumnSums(Pointer),
 }
 
 /// A product ready to run: out = x · y (+ added).
@@ -152,13 +148,18 @@ impl Product {
         };
         product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, i32::from(y.transposed))?;
         product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, i32::from(x.transposed))?;
-        product.fuse(fused, out, y)?;
-        match product.choose() {
+        product.fuse(fused, out)?;
+        let kinds = [x.kind, y.kind, out.kind];
+        let turns = [x.transposed, y.transposed];
+        let key = format!("{} {} {kinds:?} {turns:?} {:?}", product.label, precision.name(), product.alignments());
+        match product.choose(&key) {
             Ok(()) => Ok(Some(product)),
-            Err(CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE)) => {
-                Ok(None)
-            }
-            Err(source) => Err(CudaError::Blas { action: "choose an algorithm", source }),
+            Err(CudaError::Blas {
+                source:
+                    CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE),
+                ..
+            }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -175,7 +176,7 @@ impl Product {
         .map_err(blas("describe a product"))
     }
 
-    fn fuse(&self, fused: Fused, out: Matrix, y: Matrix) -> Result<(), CudaError> {
+    fn fuse(&self, fused: Fused, out: Matrix) -> Result<(), CudaError> {
         let bias = |pointer: Pointer, kind: Kind| {
             self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, kind.cuda())?;
             self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer)
@@ -195,39 +196,57 @@ impl Product {
                 aside(before)?;
                 Tail::CUBLASLT_EPILOGUE_GELU_AUX_BIAS
             }
-            Fused::GeluBackward { before } => {
-                aside(before)?;
-                Tail::CUBLASLT_EPILOGUE_DGELU
-            }
-            Fused::ColumnSums(pointer) => {
-                assert!(!y.transposed, "sums are over the rows of the right-hand side");
-                bias(pointer, out.kind)?;
-                Tail::CUBLASLT_EPILOGUE_BGRADA
-            }
         };
         self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, tail)
     }
 
-    /// The library's first choice: the same for the same shapes on the same device and version.
-    fn choose(&mut self) -> Result<(), CublasError> {
+    /// The fastest of the library's suggestions, found by trying them; the choice is kept, so that the next run
+    /// computes the same bits.
+    fn choose(&mut self, key: &str) -> Result<(), CudaError> {
+        if let Some(algorithm) = self.device.choices.get(key) {
+            self.algorithm = sys::cublasLtMatmulAlgo_t { data: algorithm };
+            return Ok(());
+        }
+        let suggestions = self.suggestions().map_err(blas("choose an algorithm"))?;
+        let mut best = (f32::INFINITY, None);
+        for algorithm in suggestions {
+            self.algorithm = algorithm;
+            // What the library suggests it may still refuse.
+            if let Ok(time) = self.device.time_product(self) {
+                if time < best.0 {
+                    best = (time, Some(algorithm));
+                }
+            }
+        }
+        let Some(algorithm) = best.1 else {
+            let source = CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED);
+            return Err(CudaError::Blas { action: "choose an algorithm", source });
+        };
+        self.algorithm = algorithm;
+        self.device.choices.keep(key, algorithm.data);
+        Ok(())
+    }
+
+    /// Algorithms that the library suggests, the most promising first.
+    fn suggestions(&self) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
+        use sys::cublasLtMatmulPreferenceAttributes_t as Preference;
+        const MOST: usize = 16;
         let preference = lt::create_matmul_pref()?;
         let [left, right, out] = self.layouts;
-        let mut found = [MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::uninit(); 1];
+        let mut found = [const { MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::uninit() }; MOST];
         let mut count = 0;
-        // SAFETY: all descriptors live; `found` has room for the one result asked for.
-        unsafe {
+        // SAFETY: all descriptors live; `found` has room for the results asked for.
+        let status = unsafe {
             let bytes = WORKSPACE;
-            let attribute = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            lt::set_matmul_pref_attribute(preference, attribute, from_ref(&bytes).cast(), size_of::<usize>())?;
-            use sys::cublasLtMatmulPreferenceAttributes_t as Preference;
+            let workspace = Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+            lt::set_matmul_pref_attribute(preference, workspace, from_ref(&bytes).cast(), size_of::<usize>())?;
             let alignments = [
                 Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                 Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                 Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
                 Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
             ];
-            for (attribute, pointer) in alignments.into_iter().zip(self.operands) {
-                let alignment = 1u32 << pointer.trailing_zeros().min(8);
+            for (attribute, alignment) in alignments.into_iter().zip(self.alignments()) {
                 let size = size_of::<u32>();
                 lt::set_matmul_pref_attribute(preference, attribute, from_ref(&alignment).cast(), size)?;
             }
@@ -239,18 +258,23 @@ impl Product {
                 out,
                 out,
                 preference,
-                1,
+                MOST as i32,
                 found[0].as_mut_ptr(),
                 &mut count,
             );
             let _ = lt::destroy_matmul_pref(preference);
-            status.result()?;
-            if count == 0 {
-                return Err(CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED));
-            }
-            self.algorithm = found[0].assume_init().algo;
-        }
-        Ok(())
+            status
+        };
+        status.result()?;
+        // SAFETY: the library has written the first `count` results.
+        let found = found[..count as usize].iter().map(|result| unsafe { result.assume_init_ref() });
+        let usable = found.filter(|result| result.state == Status::CUBLAS_STATUS_SUCCESS);
+        Ok(usable.map(|result| result.algo).collect())
+    }
+
+    /// Of y, x, added and out: bytes that each pointer is a multiple of, up to 256.
+    fn alignments(&self) -> [u32; 4] {
+        self.operands.map(|pointer| 1 << pointer.trailing_zeros().min(8))
     }
 
     /// Gives the product to a stream.

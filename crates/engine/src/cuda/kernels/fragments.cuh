@@ -23,33 +23,57 @@ __device__ __forceinline__ void multiply(float (&sum)[4], const Left& a, const R
 
 __device__ __forceinline__ u32 pair_at(const half_t* p) { return *reinterpret_cast<const u32*>(p); }
 
+#if STAGED
+__device__ __forceinline__ u32 shared_address(const half_t* p) { return (u32)__cvta_generic_to_shared(p); }
+#endif
+
 // a[m, k] = p[m · stride + k]
 __device__ __forceinline__ Left left(const half_t* p, int stride) {
-    const int g = (threadIdx.x % WARP) / 4, c = threadIdx.x % 4;
-    const half_t *low = p + g * stride + 2 * c, *high = low + 8 * stride;
+    const int lane = threadIdx.x % WARP;
+#if STAGED
+    Left a;
+    const u32 address = shared_address(p + (lane % 16) * stride + lane / 16 * 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(a.x[0]), "=r"(a.x[1]), "=r"(a.x[2]), "=r"(a.x[3])
+                 : "r"(address)
+                 : "memory");
+    return a;
+#else
+    const half_t *low = p + lane / 4 * stride + 2 * (lane % 4), *high = low + 8 * stride;
     return Left{{pair_at(low), pair_at(high), pair_at(low + 8), pair_at(high + 8)}};
+#endif
 }
 
 // b[k, n] = p[n · stride + k]
 __device__ __forceinline__ Right right_of_rows(const half_t* p, int stride) {
-    const int g = (threadIdx.x % WARP) / 4, c = threadIdx.x % 4;
-    const half_t* row = p + g * stride + 2 * c;
+    const int lane = threadIdx.x % WARP;
+#if STAGED
+    Right b;
+    const u32 address = shared_address(p + (lane % 8) * stride + lane / 8 % 2 * 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(b.x[0]), "=r"(b.x[1])
+                 : "r"(address)
+                 : "memory");
+    return b;
+#else
+    const half_t* row = p + lane / 4 * stride + 2 * (lane % 4);
     return Right{{pair_at(row), pair_at(row + 8)}};
+#endif
 }
 
 // b[k, n] = p[k · stride + n]
 __device__ __forceinline__ Right right(const half_t* p, int stride) {
+    const int lane = threadIdx.x % WARP;
 #if STAGED
     Right b;
-    const u32 address = (u32)__cvta_generic_to_shared(p + (threadIdx.x % 16) * stride);
+    const u32 address = shared_address(p + (lane % 16) * stride);
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
                  : "=r"(b.x[0]), "=r"(b.x[1])
                  : "r"(address)
                  : "memory");
     return b;
 #else
-    const int g = (threadIdx.x % WARP) / 4, c = threadIdx.x % 4;
-    const half_t* column = p + 2 * c * stride + g;
+    const half_t* column = p + 2 * (lane % 4) * stride + lane / 4;
     const u32 low = column[0].bits | (u32)column[stride].bits << 16;
     const u32 high = column[8 * stride].bits | (u32)column[9 * stride].bits << 16;
     return Right{{low, high}};

@@ -128,6 +128,7 @@ extern "C" __global__ void read_in(float* out, half_t* out_half, const float* to
     const float bias = b[e];
     for (int first = begin; first < end; first += TOKEN_ROWS) {
         stage_tokens(token, tokens, first, end);
+#pragma unroll 4
         for (int row = first; row < min(first + TOKEN_ROWS, end); ++row) {
             float sum = bias;
             if (positions) sum += positions[(row % period) * WIDTH + e];
@@ -254,29 +255,32 @@ extern "C" __global__ void activate(half_t* out, const half_t* before, u64 count
     }
 }
 
-// d *= activation'(before), in place
-extern "C" __global__ void activate_backward(half_t* d, const half_t* before, u64 count, int kind) {
-    for (u64 i = 4 * ((u64)blockIdx.x * blockDim.x + threadIdx.x); i < count; i += 4ull * gridDim.x * blockDim.x) {
-        float4 v = load4(before + i), g = load4(d + i);
-        float *x = &v.x, *dx = &g.x;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const float z = x[k];
-            const float s = sigmoid(GELU_SCALE * (z + GELU_CUBIC * z * z * z));
-            const float slope = GELU_SCALE * (1.0f + 3.0f * GELU_CUBIC * z * z);
-            dx[k] *= kind ? (z > 0.0f ? 1.0f : 0.0f) : s + z * s * (1.0f - s) * slope;
-        }
-        store4(d + i, g);
-    }
-}
-
-// partials[block, c] = Σ over the block's rows of d[r, c]
-extern "C" __global__ void column_sums(float* partials, const half_t* d, int rows, int columns, int rows_per_block) {
+// d *= activation'(before), in place, and partials[block, c] = Σ over the block's rows of the result: the gradient of the
+// bias that was added before the activation. kind 2: no activation, only the sums.
+extern "C" __global__ void __launch_bounds__(256)
+    activate_backward(half_t* d, float* partials, const half_t* before, int rows, int columns, int rows_per_block, int kind) {
     const int first = blockIdx.x * rows_per_block, end = min(rows, first + rows_per_block);
     for (int c = 4 * threadIdx.x; c < columns; c += 4 * blockDim.x) {
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll 4
-        for (int row = first; row < end; ++row) add_to(sum, load4(d + (u64)row * columns + c));
+        for (int row = first; row < end; ++row) {
+            const u64 at = (u64)row * columns + c;
+            float4 g = load4(d + at);
+            if (kind < 2) {
+                const float4 v = load4(before + at);
+                const float* x = &v.x;
+                float* dx = &g.x;
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    const float z = x[k];
+                    const float s = sigmoid(GELU_SCALE * (z + GELU_CUBIC * z * z * z));
+                    const float slope = GELU_SCALE * (1.0f + 3.0f * GELU_CUBIC * z * z);
+                    dx[k] *= kind ? (z > 0.0f ? 1.0f : 0.0f) : s + z * s * (1.0f - s) * slope;
+                }
+                store4(d + at, g);
+            }
+            add_to(sum, g);
+        }
         store4(partials + (u64)blockIdx.x * columns + c, sum);
     }
 }

@@ -106,7 +106,7 @@ impl Lowering<'_> {
         let pointers = [dqkv, at, dout, self.value(op.out), self.value(op.qkv), log_sums];
         self.attention_launch(op, "attention_backward", 4, pointers.map(Into::into).to_vec())?;
         self.bias_parts.insert(op.qkv.0, Parts { at, parts: op.batch, stride: 3 * width });
-        self.gradients[op.qkv.0] = Some(Gradient { half: dqkv, float: None, through_activation: false });
+        self.gradients[op.qkv.0] = Some(Gradient { half: dqkv, float: None });
         Ok(())
     }
 }

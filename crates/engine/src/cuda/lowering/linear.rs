@@ -3,14 +3,13 @@
 use super::{Gradient, Lowering, Parts};
 use crate::cuda::error::CudaError;
 use crate::cuda::product::{Fused, Kind, Matrix};
-use crate::ops::{Activation, Epilogue, Linear, Op};
-use crate::plan::Var;
+use crate::ops::{Activation, Epilogue, Linear};
 
 /// Blocks and threads of kernels over single values.
 const VALUE_BLOCKS: usize = 1056;
 const VALUE_THREADS: usize = 256;
-/// Rows per block of a sum over rows.
-const SUM_ROWS: usize = 64;
+/// Rows per block of the activation's gradient.
+const SUM_ROWS: usize = 16;
 
 impl Lowering<'_> {
     fn half_matrix(&self, at: u64, rows: usize, columns: usize) -> Matrix {
@@ -44,7 +43,9 @@ impl Lowering<'_> {
                 fits || {
                     let into = self.half_matrix(before, rows, outer);
                     let done = self.product(0, into, [x, w], None, Fused::Bias(bias))?;
-                    self.activation("activate", [out, before], rows * outer, kind)?;
+                    let arguments = [out.into(), before.into(), (rows * outer).into(), number(kind).into()];
+                    let blocks = (rows * outer / 4).div_ceil(VALUE_THREADS).clamp(1, VALUE_BLOCKS);
+                    self.launch("activate", blocks, VALUE_THREADS, &arguments)?;
                     done
                 }
             }
@@ -53,28 +54,15 @@ impl Lowering<'_> {
         if done { Ok(()) } else { Err(unsupported(op)) }
     }
 
-    fn activation(
-        &mut self,
-        name: &'static str,
-        pointers: [u64; 2],
-        count: usize,
-        kind: Activation,
-    ) -> Result<(), CudaError> {
-        let kind = match kind {
-            Activation::Gelu => 0usize,
-            Activation::Relu => 1,
-        };
-        let arguments = [pointers[0].into(), pointers[1].into(), count.into(), kind.into()];
-        let blocks = (count / 4).div_ceil(VALUE_THREADS).clamp(1, VALUE_BLOCKS);
-        self.launch(name, blocks, VALUE_THREADS, &arguments)
-    }
-
     pub(super) fn linear_backward(&mut self, op: &Linear) -> Result<(), CudaError> {
         let &Linear { rows, inner, outer, .. } = op;
         let dout = self.gradient(op.out);
-        if let (Epilogue::Activate { kind, before }, false) = (op.epilogue, dout.through_activation) {
-            let before = self.value(before);
-            self.activation("activate_backward", [dout.half, before], rows * outer, kind)?;
+        let activation = match op.epilogue {
+            Epilogue::Activate { kind, before } => Some((kind, self.value(before))),
+            _ => None,
+        };
+        if activation.is_some() || !self.bias_parts.contains_key(&op.out.0) {
+            self.activation_backward(op, dout.half, activation)?;
         }
         if let Epilogue::Add(residual) = op.epilogue {
             assert!(self.gradients[residual.0].is_none(), "a residual is added once");
@@ -88,63 +76,55 @@ impl Lowering<'_> {
         let into = self.half_matrix(dx, rows, inner);
         let w = self.half_matrix(self.weights(op.w), inner, outer);
         let w_t = if op.transposed { self.half_matrix(w.at, outer, inner) } else { w.t() };
-        // The activation behind x is passed on the way, if the library can.
-        let through_activation = match self.gelu_behind(op.x) {
-            Some(before) => {
-                let fused = Fused::GeluBackward { before: self.value(before) };
-                self.product(0, into, [d, w_t], None, fused)?
-            }
-            None => false,
-        };
-        if !through_activation && !self.product(0, into, [d, w_t], None, Fused::Nothing)? {
+        if !self.product(0, into, [d, w_t], None, Fused::Nothing)? {
             return Err(unsupported(op));
         }
-        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None, through_activation });
+        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None });
         Ok(())
     }
 
-    /// dW on a side lane, and db: from a kernel that has it in parts, beside dW, or by a kernel of its own.
+    /// Passes the activation, if there is one, and leaves the bias's gradient in parts.
+    fn activation_backward(
+        &mut self,
+        op: &Linear,
+        d: u64,
+        activation: Option<(Activation, u64)>,
+    ) -> Result<(), CudaError> {
+        let (kind, before) = activation.map_or((2, 0), |(kind, before)| (number(kind), before));
+        let parts = op.rows.div_ceil(SUM_ROWS);
+        let at = self.float_buffer(parts * op.outer)?;
+        let pointers = [d, at, before].map(Into::into);
+        let numbers = [op.rows, op.outer, SUM_ROWS, kind].map(Into::into);
+        let arguments = [&pointers[..], &numbers].concat();
+        self.launch("activate_backward", parts, (op.outer / 4).clamp(32, 256), &arguments)?;
+        self.bias_parts.insert(op.out.0, Parts { at, parts, stride: op.outer });
+        Ok(())
+    }
+
+    /// dW on a side lane; db from the parts that another kernel left.
     fn weight_gradient(&mut self, op: &Linear, d: Matrix) -> Result<(), CudaError> {
         let &Linear { rows, inner, outer, .. } = op;
         let x = self.half_matrix(self.value(op.x), rows, inner);
-        let (dw, db) = (self.dparam(op.w), self.dparam(op.b));
-        let lane = self.side_lane();
+        let dw = self.dparam(op.w);
         let (out, factors) = match op.transposed {
             false => (Matrix::new(dw, Kind::Float, inner, outer), [x.t(), d]),
             true => (Matrix::new(dw, Kind::Float, outer, inner), [d.t(), x]),
         };
-        let parts = self.bias_parts.get(&op.out.0).copied();
-        let summed = parts.is_none()
-            && !op.transposed
-            && self.product(lane, out, factors, None, Fused::ColumnSums(db))?;
-        if summed {
-            return Ok(());
-        }
+        let lane = self.side_lane();
         if !self.product(lane, out, factors, None, Fused::Nothing)? {
             return Err(unsupported(op));
         }
-        let parts = match parts {
-            Some(parts) => parts,
-            None => {
-                let parts = rows.div_ceil(SUM_ROWS);
-                let at = self.float_buffer(parts * outer)?;
-                let arguments = [at.into(), d.at.into(), rows.into(), outer.into(), SUM_ROWS.into()];
-                self.launch("column_sums", parts, (outer / 4).clamp(32, 256), &arguments)?;
-                Parts { at, parts, stride: outer }
-            }
-        };
-        self.sum_parts(db, parts, outer);
+        let parts = self.bias_parts[&op.out.0];
+        self.sum_parts(self.dparam(op.b), parts, outer);
         Ok(())
     }
+}
 
-    /// If x is the result of a GELU: what went into it.
-    fn gelu_behind(&self, x: Var) -> Option<Var> {
-        self.graph.plan.ops().iter().find_map(|op| match op {
-            Op::Linear(Linear {
-                out, epilogue: Epilogue::Activate { kind: Activation::Gelu, before }, ..
-            }) if *out == x => Some(*before),
-            _ => None,
-        })
+/// An activation's number in the kernels.
+fn number(kind: Activation) -> usize {
+    match kind {
+        Activation::Gelu => 0,
+        Activation::Relu => 1,
     }
 }
 

@@ -50,8 +50,6 @@ struct Gradient {
     half: Pointer,
     /// float32 beside it, for the residual stream.
     float: Option<Pointer>,
-    /// Whether it has passed the activation already.
-    through_activation: bool,
 }
 
 /// Sums over rows, in parts: part p starts at `at + 4 p stride`.

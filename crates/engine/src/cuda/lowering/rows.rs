@@ -9,7 +9,7 @@ use crate::ops::{Epilogue, LayerNorm, Linear, Op, ReadOut};
 const ROW_THREADS: usize = 256;
 const ROWS: usize = 8;
 /// Rows of tokens per block of the read-in.
-const TOKEN_ROWS: usize = 32;
+const TOKEN_ROWS: usize = 16;
 /// Predictions per block of the loss.
 const PREDICTIONS: usize = 32;
 
@@ -79,7 +79,7 @@ impl Lowering<'_> {
         self.sum_parts(self.dparam(op.bias), part(1), op.width);
         self.bias_parts.insert(op.x.0, part(2));
         let half = if rounded == 0 { dx } else { rounded };
-        self.gradients[op.x.0] = Some(Gradient { half, float: Some(dx), through_activation: false });
+        self.gradients[op.x.0] = Some(Gradient { half, float: Some(dx) });
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl Lowering<'_> {
         self.sum_parts(self.dparam(op.w), part(0), self.width);
         self.sum_parts(self.dparam(op.bias), part(self.width), 1);
         self.sum_parts(self.parameters.loss, part(self.width + 1), 1);
-        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None, through_activation: false });
+        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None });
         Ok(())
     }
 }
