@@ -10,6 +10,7 @@ pub mod seed;
 pub mod functions;
 pub mod inputs;
 pub mod prompts;
+pub mod sampling;
 
 pub mod learner;
 pub mod linalg;

@@ -6,8 +6,8 @@ use ndarray::{Array2, Array3, ArrayView2, Axis};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::functions::{self, FunctionClass};
-use crate::inputs::{self, Inputs};
+use crate::functions::{self, DeviceFunction, FunctionClass};
+use crate::inputs::{self, DeviceInputs, Inputs};
 use crate::registry::Spec;
 use crate::seed::Seed;
 
@@ -115,6 +115,11 @@ impl Task {
     /// Noise that is added to labels (standard deviation).
     pub fn noise(&self) -> f64 {
         self.function.noise()
+    }
+
+    /// Function class and input law as plain data; `None` where one of them has no such description.
+    pub fn on_device(&self) -> Option<(DeviceFunction, DeviceInputs)> {
+        Some((self.function.on_device()?, self.inputs.on_device()?))
     }
 
     /// Prompts `first .. first+count` of a stream: the same bits however they are cut into batches.

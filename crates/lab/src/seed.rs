@@ -16,7 +16,7 @@ impl Seed {
     }
 
     /// Philox key of a stream: FNV-1a over the name, mixed with the seed.
-    fn key(self, stream: &str) -> [u32; 2] {
+    pub fn key(self, stream: &str) -> [u32; 2] {
         let mixed = mix(fnv1a(stream) ^ mix(self.0));
         [mixed as u32, (mixed >> 32) as u32]
     }

@@ -1,6 +1,6 @@
 //! Full binary decision trees: a node sends x right when a random coordinate is positive; leaves are N(0, 1).
 
-use super::{Function, FunctionClass, FunctionRow};
+use super::{DeviceFunction, Function, FunctionClass, FunctionRow};
 use crate::registry::Setting;
 use crate::seed::Draws;
 
@@ -28,5 +28,9 @@ impl FunctionClass for DecisionTree {
             let leaf = (0..depth).fold(0, |node, _| 2 * node + 1 + usize::from(x[coordinates[node]] > 0.0));
             leaves[leaf - coordinates.len()]
         })
+    }
+
+    fn on_device(&self) -> Option<DeviceFunction> {
+        Some(DeviceFunction::DecisionTree { depth: self.depth })
     }
 }

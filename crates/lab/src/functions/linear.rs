@@ -1,6 +1,6 @@
 //! y = wᵀx with w ~ N(0, I), and its noisy, sparse and thresholded relatives.
 
-use super::{Function, FunctionClass, FunctionRow};
+use super::{DeviceFunction, Function, FunctionClass, FunctionRow};
 use crate::error::{Error, Result};
 use crate::linalg::dot;
 use crate::registry::Setting;
@@ -84,6 +84,10 @@ impl FunctionClass for Linear {
             ))),
             _ => Ok(()),
         }
+    }
+
+    fn on_device(&self) -> Option<DeviceFunction> {
+        Some(DeviceFunction::Linear { nonzero: self.sparsity, sign: self.sign })
     }
 }
 

@@ -23,6 +23,41 @@ pub trait FunctionClass: Send + Sync {
     fn check(&self, _dim: usize) -> Result<()> {
         Ok(())
     }
+
+    /// The class as plain data, where a device can draw from it too.
+    fn on_device(&self) -> Option<DeviceFunction> {
+        None
+    }
+}
+
+/// A function class as plain data, noise apart: what a device needs to draw the same functions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DeviceFunction {
+    /// wᵀx, all of w or a random subset of it, or the sign of the sum.
+    Linear {
+        /// Coordinates that are kept; all when absent.
+        nonzero: Option<usize>,
+        /// Whether the label is the sign.
+        sign: bool,
+    },
+    /// Σ wᵢxᵢ² / √3.
+    Quadratic,
+    /// Two-layer network.
+    TwoLayer {
+        /// Hidden units.
+        hidden: usize,
+        /// Whether both layers have a bias; if not, values are scaled by √(2/hidden).
+        bias: bool,
+        /// Whether the first layer is divided by √d.
+        fan_in: bool,
+        /// tanh instead of ReLU.
+        tanh: bool,
+    },
+    /// Full binary tree on the signs of coordinates.
+    DecisionTree {
+        /// Levels of decisions.
+        depth: usize,
+    },
 }
 
 /// One function R^d → R.

@@ -1,6 +1,6 @@
 //! y = Σ wᵢ xᵢ² / √3: the square of a normal has second moment 3, so labels keep variance d.
 
-use super::{Function, FunctionClass, FunctionRow};
+use super::{DeviceFunction, Function, FunctionClass, FunctionRow};
 use crate::seed::Draws;
 
 /// Registry row.
@@ -19,5 +19,9 @@ impl FunctionClass for Quadratic {
     fn draw(&self, dim: usize, draws: &mut Draws) -> Box<dyn Function> {
         let w = draws.normals(dim);
         Box::new(move |x: &[f64]| w.iter().zip(x).map(|(w, x)| w * x * x).sum::<f64>() / 3f64.sqrt())
+    }
+
+    fn on_device(&self) -> Option<DeviceFunction> {
+        Some(DeviceFunction::Quadratic)
     }
 }

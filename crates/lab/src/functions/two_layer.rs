@@ -1,6 +1,6 @@
 //! Two-layer networks: y = aᵀ act(Wx + v) + b, and the bias-free variant scaled by √(2/hidden).
 
-use super::{Function, FunctionClass, FunctionRow};
+use super::{DeviceFunction, Function, FunctionClass, FunctionRow};
 use crate::error::Result;
 use crate::linalg::dot;
 use crate::registry::{Setting, Settings};
@@ -27,7 +27,7 @@ pub const RELU: FunctionRow = FunctionRow {
     cite: "Garg et al. 2022; Fu et al. 2024",
     settings: SETTINGS,
     linear: false,
-    build: |settings| TwoLayer::build(settings, |z| z.max(0.0)),
+    build: |settings| TwoLayer::build(settings, false),
 };
 
 /// Registry row.
@@ -37,30 +37,31 @@ pub const TANH: FunctionRow = FunctionRow {
     cite: "Fu et al. 2024",
     settings: SETTINGS,
     linear: false,
-    build: |settings| TwoLayer::build(settings, libm::tanh),
+    build: |settings| TwoLayer::build(settings, true),
 };
 
 struct TwoLayer {
     hidden: usize,
     bias: bool,
     fan_in: bool,
-    activation: fn(f64) -> f64,
+    tanh: bool,
 }
 
 impl TwoLayer {
-    fn build(settings: &Settings, activation: fn(f64) -> f64) -> Result<Box<dyn FunctionClass>> {
+    fn build(settings: &Settings, tanh: bool) -> Result<Box<dyn FunctionClass>> {
         Ok(Box::new(TwoLayer {
             hidden: settings.whole("hidden", 1, 100_000)?,
             bias: settings.flag("bias")?,
             fan_in: settings.choice("first", &[("unit", false), ("fan-in", true)])?,
-            activation,
+            tanh,
         }))
     }
 }
 
 impl FunctionClass for TwoLayer {
     fn draw(&self, dim: usize, draws: &mut Draws) -> Box<dyn Function> {
-        let (hidden, activation) = (self.hidden, self.activation);
+        let hidden = self.hidden;
+        let activation = if self.tanh { libm::tanh } else { |z: f64| z.max(0.0) };
         let mut first = draws.normals(hidden * dim);
         if self.fan_in {
             first.iter_mut().for_each(|w| *w /= (dim as f64).sqrt());
@@ -75,5 +76,10 @@ impl FunctionClass for TwoLayer {
             let units = first.chunks_exact(x.len()).zip(&bias).zip(&second);
             scale * (units.map(|((w, v), a)| a * activation(dot(w, x) + v)).sum::<f64>() + last_bias)
         })
+    }
+
+    fn on_device(&self) -> Option<DeviceFunction> {
+        let &TwoLayer { hidden, bias, fan_in, tanh } = self;
+        Some(DeviceFunction::TwoLayer { hidden, bias, fan_in, tanh })
     }
 }

@@ -1,6 +1,6 @@
 //! x ~ N(0, I).
 
-use super::{InputLaw, Inputs, InputsRow};
+use super::{DeviceInputs, InputLaw, Inputs, InputsRow};
 use crate::seed::Seed;
 
 /// Registry row.
@@ -16,5 +16,9 @@ struct Gaussian;
 impl Inputs for Gaussian {
     fn law(&self, _dim: usize, _seed: Seed, _stream: &str, _index: u64) -> InputLaw {
         InputLaw { root: None }
+    }
+
+    fn on_device(&self) -> Option<DeviceInputs> {
+        Some(DeviceInputs::Gaussian)
     }
 }

@@ -17,6 +17,27 @@ pub trait Inputs: Send + Sync {
     fn check(&self, _dim: usize) -> Result<()> {
         Ok(())
     }
+
+    /// The distribution as plain data, where a device can draw from it too.
+    fn on_device(&self) -> Option<DeviceInputs> {
+        None
+    }
+}
+
+/// An input distribution as plain data: what a device needs to draw the same inputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DeviceInputs {
+    /// N(0, I).
+    Gaussian,
+    /// N(0, Σ), half of the eigenvalues κ, the rest 1, in a random basis.
+    Skewed {
+        /// Condition number.
+        kappa: f64,
+        /// Whether eigenvalues are scaled so that tr Σ = d.
+        trace_normalised: bool,
+        /// How many consecutive prompts share a basis.
+        share: u64,
+    },
 }
 
 /// x = root · z with z standard normal, or z itself. Plain data, so that a device can sample from it too.

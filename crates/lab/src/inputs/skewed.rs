@@ -1,6 +1,6 @@
 //! x ~ N(0, Σ), Σ ill-conditioned with a random eigenbasis: half of the eigenvalues are κ, half are 1.
 
-use super::{InputLaw, Inputs, InputsRow};
+use super::{DeviceInputs, InputLaw, Inputs, InputsRow};
 use crate::error::{Error, Result};
 use crate::linalg::random_orthogonal;
 use crate::registry::Setting;
@@ -65,6 +65,11 @@ impl Inputs for Skewed {
             "inputs 'skewed' with kappa={} in {dim} dimension; accepted: at least 2 dimensions",
             self.kappa
         )))
+    }
+
+    fn on_device(&self) -> Option<DeviceInputs> {
+        let &Skewed { kappa, trace_normalised, share } = self;
+        Some(DeviceInputs::Skewed { kappa, trace_normalised, share })
     }
 }
 
