@@ -19,7 +19,8 @@ fn main() {
     });
     println!("{:?} opened in {:.2} s", device.info, start.elapsed().as_secs_f64());
     let result = match words[..] {
-        ["parity"] => parity(&device),
+        ["parity"] => parity(&device, ""),
+        ["parity", precision] => parity(&device, precision),
         ["bench", precision, network, batch] => time(&device, named(precision), network, batch.parse().unwrap()),
         ["profile", precision, batch] => profile(&device, named(precision), batch.parse().unwrap()),
         _ => panic!("parity | bench PRECISION r1|lstm|deep BATCH | profile PRECISION BATCH"),
@@ -34,8 +35,8 @@ fn named(name: &str) -> Precision {
     Precision::ALL.into_iter().find(|(_, other)| *other == name).expect("float32, tf32 or bf16").0
 }
 
-fn parity(device: &Arc<Device>) -> Result<(), CudaError> {
-    for (precision, name) in Precision::ALL {
+fn parity(device: &Arc<Device>, only: &str) -> Result<(), CudaError> {
+    for (precision, name) in Precision::ALL.into_iter().filter(|(_, name)| name.contains(only)) {
         for case in checks::cases() {
             match checks::parity(device, precision, &case) {
                 Ok(checks) => {

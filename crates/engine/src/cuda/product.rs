@@ -75,8 +75,6 @@ pub(crate) enum Fused {
     Nothing,
     /// out += bias (a row).
     Bias(Pointer),
-    /// before = x · y + bias; out = gelu(before).
-    Gelu { bias: Pointer, before: Pointer },
 }
 
 /// A product ready to run: out = x · y (+ added).
@@ -177,24 +175,12 @@ impl Product {
     }
 
     fn fuse(&self, fused: Fused, out: Matrix) -> Result<(), CudaError> {
-        let bias = |pointer: Pointer, kind: Kind| {
-            self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, kind.cuda())?;
-            self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer)
-        };
-        let aside = |pointer: Pointer| {
-            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointer)?;
-            self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, out.stride as i64)
-        };
         let tail = match fused {
             Fused::Nothing => Tail::CUBLASLT_EPILOGUE_DEFAULT,
             Fused::Bias(pointer) => {
-                bias(pointer, out.kind)?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.kind.cuda())?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer)?;
                 Tail::CUBLASLT_EPILOGUE_BIAS
-            }
-            Fused::Gelu { bias: pointer, before } => {
-                bias(pointer, out.kind)?;
-                aside(before)?;
-                Tail::CUBLASLT_EPILOGUE_GELU_AUX_BIAS
             }
         };
         self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, tail)

@@ -32,6 +32,8 @@ __device__ __forceinline__ float power_of_two(float x) {
     return y;
 }
 
+#define INFINITE __int_as_float(0x7f800000)
+
 // Enough blocks per multiprocessor that a batch of 64 with 8 heads runs at once.
 #if TILES <= 6 && PRECISION == BF16 && SIZE <= 32
 #define BLOCKS_AT_ONCE 4
@@ -39,19 +41,15 @@ __device__ __forceinline__ float power_of_two(float x) {
 #define BLOCKS_AT_ONCE 1
 #endif
 
-// Copies one head's rows into shared memory, zeros around them.
+// Copies one head's rows into shared memory, zeros around them, without waiting for them.
 __device__ __forceinline__ const half_t* stage(half_t*& place, const half_t* from, int stride) {
 #if STAGED
     half_t* to = place;
-    const int groups = SIZE_PADDED / 8;
+    const int group = 16 / (int)sizeof(half_t), groups = SIZE_PADDED / group;
     for (int i = threadIdx.x; i < PADDED * groups; i += blockDim.x) {
-        const int row = i / groups, column = 8 * (i % groups);
-        const half_t* source = from + (u64)row * stride + column;
-        uint4* target = reinterpret_cast<uint4*>(to + row * STRIDE_QKV + column);
+        const int row = i / groups, column = group * (i % groups);
         const bool inside = row < TOKENS && column < SIZE;
-#pragma unroll
-        for (int part = 0; part < (int)sizeof(half_t) / 2; ++part)
-            target[part] = inside ? reinterpret_cast<const uint4*>(source)[part] : make_uint4(0, 0, 0, 0);
+        copy16(to + row * STRIDE_QKV + column, inside ? from + (u64)row * stride + column : from, inside);
     }
     place += PADDED * STRIDE_QKV;
     return to;
@@ -60,8 +58,20 @@ __device__ __forceinline__ const half_t* stage(half_t*& place, const half_t* fro
 #endif
 }
 
+// Waits for everything this block staged.
+__device__ __forceinline__ void await_staged() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+}
+
 __device__ __forceinline__ bool sees(int query, int key) {
     return key < TOKENS && query < TOKENS && (!CAUSAL || key <= query);
+}
+
+// Whether some query from `query` on, of 16, does not see some key from `key` on, of `keys`. Rows beyond the last token
+// are zeros where operands are staged, and need no mask but among the keys of a softmax.
+__device__ __forceinline__ bool needs_mask(int query, int key, int keys, bool sums_keys) {
+    return !STAGED || (CAUSAL && key + keys - 1 > query) || (sums_keys && !CAUSAL && key + keys > TOKENS);
 }
 
 // Tokens that a query sees.
@@ -69,23 +79,15 @@ __device__ __forceinline__ float seen(int query) { return CAUSAL ? query + 1 : T
 
 __device__ __forceinline__ float root_of_size() { return rsqrtf((float)SIZE); }
 
-// out[t] = Σ_s weight(q_t·k_s) v_s; log_sums[t] = log2 Σ_s exp(score), for the backward pass.
-extern "C" __global__ void __launch_bounds__(TILES* WARP) attention(half_t* out, float* log_sums, const half_t* qkv) {
-    extern __shared__ uint4 shared[];
-    half_t* place = reinterpret_cast<half_t*>(shared);
-    const int prompt = blockIdx.x / HEADS, head = blockIdx.x % HEADS;
-    const half_t* from = qkv + (u64)prompt * TOKENS * 3 * WIDTH_ALL + head * SIZE;
-    const half_t* q = stage(place, from, 3 * WIDTH_ALL);
-    const half_t* k = stage(place, from + WIDTH_ALL, 3 * WIDTH_ALL);
-    const half_t* v = stage(place, from + 2 * WIDTH_ALL, 3 * WIDTH_ALL);
-    __syncthreads();
-    const int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
-    const int first = 16 * (threadIdx.x / WARP);
-    const int last_key = CAUSAL ? first + 15 : PADDED - 1;
+__device__ __forceinline__ void clear(float (&x)[4]) { x[0] = x[1] = x[2] = x[3] = 0; }
 
+// The 16 queries from `first` on.
+__device__ __forceinline__ void attend(half_t* to, float* log_sums, const half_t* q, const half_t* k, const half_t* v, int first) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
+    const int last_key = CAUSAL ? first + 15 : PADDED - 1;
     float s[2 * TILES][4];
 #pragma unroll
-    for (int j = 0; j < 2 * TILES; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+    for (int j = 0; j < 2 * TILES; ++j) clear(s[j]);
 #pragma unroll 4
     for (int depth = 0; depth < SIZE_PADDED; depth += DEPTH) {
         const Left a = left(q + first * STRIDE_QKV + depth, STRIDE_QKV);
@@ -93,54 +95,66 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP) attention(half_t* out,
         for (int j = 0; j < 2 * TILES; ++j)
             if (8 * j <= last_key) multiply(s[j], a, right_of_rows(k + 8 * j * STRIDE_QKV + depth, STRIDE_QKV));
     }
+    // What a row does not see: -∞ for a softmax, else 0.
+#pragma unroll
+    for (int j = 0; j < 2 * TILES; ++j)
+        if (8 * j <= last_key && needs_mask(first, 8 * j, 8, true)) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                if (!sees(first + g + 8 * (i / 2), 8 * j + 2 * c + i % 2)) s[j][i] = WEIGHTING == 0 ? -INFINITE : 0.0f;
+        }
 
     // Two rows per lane: g and g + 8. The factors scale a row's result at the end.
-    float factor[2] = {1, 1};
     const float scale = root_of_size();
+    float factor[2];
+#if WEIGHTING == 0
+    float largest[2] = {-INFINITE, -INFINITE}, sum[2] = {0, 0}, shift[2];
+#pragma unroll
+    for (int j = 0; j < 2 * TILES; ++j)
+        if (8 * j <= last_key) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                largest[half] = fmaxf(largest[half], fmaxf(s[j][2 * half], s[j][2 * half + 1]));
+        }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int row = first + g + 8 * half;
-#if WEIGHTING == 0
-        float largest = -3.0e38f;
-#pragma unroll
-        for (int j = 0; j < 2 * TILES; ++j)
-#pragma unroll
-            for (int i = 0; i < 2; ++i)
-                if (sees(row, 8 * j + 2 * c + i)) largest = fmaxf(largest, s[j][2 * half + i]);
-        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
-        largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
-        float sum = 0;
-#pragma unroll
-        for (int j = 0; j < 2 * TILES; ++j)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                float& value = s[j][2 * half + i];
-                value = sees(row, 8 * j + 2 * c + i) ? power_of_two((value - largest) * (scale * LOG2_E)) : 0.0f;
-                sum += value;
-            }
-        sum += __shfl_xor_sync(ALL_LANES, sum, 1);
-        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
-        factor[half] = 1.0f / sum;
-        if (log_sums && c == 0 && row < TOKENS)
-            log_sums[(u64)blockIdx.x * TOKENS + row] = largest * (scale * LOG2_E) + log2f(sum);
-#else
-        factor[half] = scale / seen(row);
-#pragma unroll
-        for (int j = 0; j < 2 * TILES; ++j)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                float& value = s[j][2 * half + i];
-                const bool zero = !sees(row, 8 * j + 2 * c + i) || (WEIGHTING == 1 && value < 0);
-                if (zero) value = 0;
-            }
-#endif
+        largest[half] = fmaxf(largest[half], __shfl_xor_sync(ALL_LANES, largest[half], 1));
+        largest[half] = fmaxf(largest[half], __shfl_xor_sync(ALL_LANES, largest[half], 2));
+        // A row beyond the last token may see nothing.
+        shift[half] = largest[half] == -INFINITE ? 0.0f : largest[half] * (scale * LOG2_E);
     }
+#pragma unroll
+    for (int j = 0; j < 2 * TILES; ++j)
+        if (8 * j <= last_key) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                s[j][i] = power_of_two(fmaf(s[j][i], scale * LOG2_E, -shift[i / 2]));
+                sum[i / 2] += s[j][i];
+            }
+        }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        sum[half] += __shfl_xor_sync(ALL_LANES, sum[half], 1);
+        sum[half] += __shfl_xor_sync(ALL_LANES, sum[half], 2);
+        factor[half] = 1.0f / sum[half];
+        const int row = first + g + 8 * half;
+        if (log_sums && c == 0 && row < TOKENS) log_sums[row] = shift[half] + log2f(sum[half]);
+    }
+#else
+    factor[0] = scale / seen(first + g);
+    factor[1] = scale / seen(first + g + 8);
+#if WEIGHTING == 1
+#pragma unroll
+    for (int j = 0; j < 2 * TILES; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) s[j][i] = fmaxf(s[j][i], 0.0f);
+#endif
+#endif
 
-    half_t* to = out + (u64)prompt * TOKENS * WIDTH_ALL + head * SIZE;
     for (int column = 0; column < SIZE_PADDED; column += CHUNK) {
         float o[CHUNK / 8][4];
 #pragma unroll
-        for (int n = 0; n < CHUNK / 8; ++n) o[n][0] = o[n][1] = o[n][2] = o[n][3] = 0;
+        for (int n = 0; n < CHUNK / 8; ++n) clear(o[n]);
 #pragma unroll
         for (int j = 0; j < 2 * TILES; j += RESULTS_DEEP)
             if (8 * j <= last_key) {
@@ -161,38 +175,68 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP) attention(half_t* out,
     }
 }
 
-// The weight of one score, and what turns the weight's gradient into the score's: ds = (dp − delta) · slope.
-__device__ __forceinline__ void weigh(float score, int query, int key, float log_sum, float& weight, float& slope) {
-    weight = slope = 0;
-    if (!sees(query, key)) return;
-    const float scale = root_of_size();
-#if WEIGHTING == 0
-    weight = power_of_two(score * (scale * LOG2_E) - log_sum);
-    slope = weight * scale;
-#else
-    if (WEIGHTING == 1 && score <= 0) return;
-    slope = scale / seen(query);
-    weight = score * slope;
-#endif
+// out[t] = Σ_s weight(q_t·k_s) v_s; log_sums[t] = log2 Σ_s exp(score), for the backward pass. A warp takes a tile from the
+// beginning and one from the end of the prompt: under a causal mask every warp has the same work.
+extern "C" __global__ void __launch_bounds__((TILES + 1) / 2 * WARP)
+    attention(half_t* out, float* log_sums, const half_t* qkv) {
+    extern __shared__ uint4 shared[];
+    half_t* place = reinterpret_cast<half_t*>(shared);
+    const int prompt = blockIdx.x / HEADS, head = blockIdx.x % HEADS;
+    const half_t* from = qkv + (u64)prompt * TOKENS * 3 * WIDTH_ALL + head * SIZE;
+    const half_t* q = stage(place, from, 3 * WIDTH_ALL);
+    const half_t* k = stage(place, from + WIDTH_ALL, 3 * WIDTH_ALL);
+    const half_t* v = stage(place, from + 2 * WIDTH_ALL, 3 * WIDTH_ALL);
+    await_staged();
+    half_t* to = out + (u64)prompt * TOKENS * WIDTH_ALL + head * SIZE;
+    if (log_sums) log_sums += (u64)blockIdx.x * TOKENS;
+    const int warp = threadIdx.x / WARP;
+    for (int tile = warp;; tile = TILES - 1 - warp) {
+        attend(to, log_sums, q, k, v, 16 * tile);
+        if (tile >= TILES - 1 - warp) break;
+    }
 }
 
-// Writes a warp's 16 rows of a gradient and adds their sum to column_sums[SIZE_PADDED] of this warp.
-__device__ __forceinline__ void store_gradient(half_t* to, float* column_sums, const float (*d)[4], int first, int column) {
+// Turns scores into weights and gradients of weights into gradients of scores, but for the factor 1/√size, for
+// 16 × 16 pairs. With `keys_first` rows are keys and columns queries, else rows are queries; stat[i] = (log sum, delta)
+// of the query that value i belongs to.
+__device__ __forceinline__ void weigh(float (&p)[4], float (&dp)[4], const float2 (&stat)[4], bool masked, bool keys_first,
+                                      int row, int column) {
+    const float scale = root_of_size();
     const int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int r = row + g + 8 * (i / 2), s = column + 2 * c + i % 2;
+        const int query = keys_first ? s : r, key = keys_first ? r : s;
+#if WEIGHTING == 0
+        p[i] = power_of_two(fmaf(p[i], scale * LOG2_E, -stat[i].x));
+        dp[i] = p[i] * (dp[i] - stat[i].y);
+#else
+        const float share = 1.0f / seen(query);
+        const bool positive = WEIGHTING != 1 || p[i] > 0;
+        p[i] = positive ? p[i] * scale * share : 0.0f;
+        dp[i] = positive ? dp[i] * share : 0.0f;
+#endif
+        if (masked && !sees(query, key)) p[i] = dp[i] = 0;
+    }
+}
+
+// Writes a warp's 16 rows of a gradient, scaled, and their sum to column_sums[SIZE_PADDED] of this warp.
+__device__ __forceinline__ void store_gradient(half_t* to, float* column_sums, const float (*d)[4], float scale, int first,
+                                               int column) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
+    const bool low = first + g < TOKENS, high = first + g + 8 < TOKENS;
 #pragma unroll
     for (int n = 0; n < CHUNK / 8; ++n) {
         const int at = column + 8 * n + 2 * c;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int row = first + g + 8 * half;
-            if (row < TOKENS && at < SIZE) store2(to + (u64)row * 3 * WIDTH_ALL + at, d[n][2 * half], d[n][2 * half + 1]);
-        }
+        half_t* row = to + (u64)(first + g) * 3 * WIDTH_ALL + at;
+        if (low && at < SIZE) store2(row, d[n][0] * scale, d[n][1] * scale);
+        if (high && at < SIZE) store2(row + 24 * WIDTH_ALL, d[n][2] * scale, d[n][3] * scale);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            float sum = d[n][i] + d[n][2 + i];
+            float sum = (low ? d[n][i] : 0.0f) + (high ? d[n][2 + i] : 0.0f);
 #pragma unroll
             for (int offset = 4; offset < WARP; offset *= 2) sum += __shfl_xor_sync(ALL_LANES, sum, offset);
-            if (g == 0) column_sums[at + i] = sum;
+            if (g == 0) column_sums[at + i] = sum * scale;
         }
     }
 }
@@ -203,8 +247,10 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
     attention_backward(half_t* dqkv, float* bias_parts, const half_t* dout, const half_t* out, const half_t* qkv,
                        const float* log_sums) {
     extern __shared__ uint4 shared[];
-    __shared__ float log_sum[PADDED], delta[PADDED];
+    __shared__ float4 stats_of_two[PADDED / 2];
     __shared__ float column_sums[TILES][3][SIZE_PADDED];
+    // (log sum, delta) of every token, where delta_t = Σ_s weight · dweight = out_t · dout_t.
+    float2* stats = reinterpret_cast<float2*>(stats_of_two);
     half_t* place = reinterpret_cast<half_t*>(shared);
     const int prompt = blockIdx.x / HEADS, head = blockIdx.x % HEADS;
     const u64 row0 = (u64)prompt * TOKENS;
@@ -214,8 +260,9 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
     const half_t* v = stage(place, from + 2 * WIDTH_ALL, 3 * WIDTH_ALL);
     const half_t* d = stage(place, dout + row0 * WIDTH_ALL + head * SIZE, WIDTH_ALL);
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, c = lane % 4, g = lane / 4;
+    const float scale = root_of_size();
 
-    // delta_t = Σ_s weight · dweight = out_t · dout_t; two lanes per token.
+    // Two lanes per token.
     const int token = 16 * warp + lane / 2;
     float sum = 0;
 #if WEIGHTING == 0
@@ -230,26 +277,28 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
     sum += __shfl_xor_sync(ALL_LANES, sum, 1);
 #endif
     if (lane % 2 == 0) {
-        delta[token] = sum;
-        log_sum[token] = WEIGHTING == 0 && token < TOKENS ? log_sums[(u64)blockIdx.x * TOKENS + token] : 0.0f;
+        const float log_sum = WEIGHTING == 0 && token < TOKENS ? log_sums[(u64)blockIdx.x * TOKENS + token] : 0.0f;
+        stats[token] = make_float2(log_sum, sum);
     }
-    __syncthreads();
+    await_staged();
     const int first = 16 * warp;
     half_t* to = dqkv + row0 * 3 * WIDTH_ALL + head * SIZE;
 
     for (int column = 0; column < SIZE_PADDED; column += CHUNK) {
         float dk[CHUNK / 8][4], dv[CHUNK / 8][4];
 #pragma unroll
-        for (int n = 0; n < CHUNK / 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) dk[n][i] = dv[n][i] = 0;
+        for (int n = 0; n < CHUNK / 8; ++n) {
+            clear(dk[n]);
+            clear(dv[n]);
+        }
         for (int query = CAUSAL ? first : 0; query < PADDED; query += 16) {
             // Transposed: rows are keys, columns queries.
             float p[2][4], dp[2][4];
 #pragma unroll
-            for (int n = 0; n < 2; ++n)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) p[n][i] = dp[n][i] = 0;
+            for (int n = 0; n < 2; ++n) {
+                clear(p[n]);
+                clear(dp[n]);
+            }
 #pragma unroll 4
             for (int depth = 0; depth < SIZE_PADDED; depth += DEPTH) {
                 const Left a = left(k + first * STRIDE_QKV + depth, STRIDE_QKV);
@@ -260,15 +309,14 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
                     multiply(dp[n], b, right_of_rows(d + (query + 8 * n) * STRIDE_OUT + depth, STRIDE_OUT));
                 }
             }
+            const bool masked = needs_mask(query, first, 16, false);
 #pragma unroll
-            for (int n = 0; n < 2; ++n)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int t = query + 8 * n + 2 * c + i % 2, s = first + g + 8 * (i / 2);
-                    float slope;
-                    weigh(p[n][i], t, s, log_sum[t], p[n][i], slope);
-                    dp[n][i] = slope == 0 ? 0.0f : (dp[n][i] - delta[t]) * slope;
-                }
+            for (int n = 0; n < 2; ++n) {
+                const float4 two = stats_of_two[query / 2 + 4 * n + c];
+                const float2 even = make_float2(two.x, two.y), odd = make_float2(two.z, two.w);
+                const float2 stat[4] = {even, odd, even, odd};
+                weigh(p[n], dp[n], stat, masked, true, first, query + 8 * n);
+            }
 #pragma unroll
             for (int j = 0; j < 2; j += RESULTS_DEEP) {
                 const Left a = left_of(p + j), b = left_of(dp + j);
@@ -281,20 +329,21 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
                     }
             }
         }
-        store_gradient(to + WIDTH_ALL, column_sums[warp][1], dk, first, column);
-        store_gradient(to + 2 * WIDTH_ALL, column_sums[warp][2], dv, first, column);
+        store_gradient(to + WIDTH_ALL, column_sums[warp][1], dk, scale, first, column);
+        store_gradient(to + 2 * WIDTH_ALL, column_sums[warp][2], dv, 1.0f, first, column);
 
         float dq[CHUNK / 8][4];
 #pragma unroll
-        for (int n = 0; n < CHUNK / 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) dq[n][i] = 0;
+        for (int n = 0; n < CHUNK / 8; ++n) clear(dq[n]);
+        const float2 low = stats[first + g], high = stats[first + g + 8];
+        const float2 stat[4] = {low, low, high, high};
         for (int key = 0; key <= (CAUSAL ? first : PADDED - 1); key += 16) {
             float p[2][4], dp[2][4];
 #pragma unroll
-            for (int n = 0; n < 2; ++n)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) p[n][i] = dp[n][i] = 0;
+            for (int n = 0; n < 2; ++n) {
+                clear(p[n]);
+                clear(dp[n]);
+            }
 #pragma unroll 4
             for (int depth = 0; depth < SIZE_PADDED; depth += DEPTH) {
                 const Left a = left(q + first * STRIDE_QKV + depth, STRIDE_QKV);
@@ -305,15 +354,9 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
                     multiply(dp[n], b, right_of_rows(v + (key + 8 * n) * STRIDE_QKV + depth, STRIDE_QKV));
                 }
             }
+            const bool masked = needs_mask(first, key, 16, false);
 #pragma unroll
-            for (int n = 0; n < 2; ++n)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int s = key + 8 * n + 2 * c + i % 2, t = first + g + 8 * (i / 2);
-                    float weight, slope;
-                    weigh(p[n][i], t, s, log_sum[t], weight, slope);
-                    dp[n][i] = slope == 0 ? 0.0f : (dp[n][i] - delta[t]) * slope;
-                }
+            for (int n = 0; n < 2; ++n) weigh(p[n], dp[n], stat, masked, false, first, key + 8 * n);
 #pragma unroll
             for (int j = 0; j < 2; j += RESULTS_DEEP) {
                 const Left a = left_of(dp + j);
@@ -323,7 +366,7 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
                         multiply(dq[n], a, right(k + (key + 8 * j) * STRIDE_QKV + column + 8 * n, STRIDE_QKV));
             }
         }
-        store_gradient(to, column_sums[warp][0], dq, first, column);
+        store_gradient(to, column_sums[warp][0], dq, scale, first, column);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < 3 * SIZE; i += blockDim.x) {

@@ -55,3 +55,10 @@ __device__ __forceinline__ float warp_sum(float x) {
     for (int offset = WARP / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(ALL_LANES, x, offset);
     return x;
 }
+
+// Copies 16 bytes to shared memory in the background, or zeros where there is nothing to copy.
+__device__ __forceinline__ void copy16(half_t* to, const half_t* from, bool inside) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+}

@@ -151,7 +151,7 @@ extern "C" __global__ void read_in_backward(float* partials, const float* d, con
     for (int f = 0; f < FEATURES; ++f) sums[f] = 0;
     for (int first = begin; first < end; first += TOKEN_ROWS) {
         stage_tokens(token, tokens, first, end);
-#pragma unroll 4
+#pragma unroll 8
         for (int row = first; row < min(first + TOKEN_ROWS, end); ++row) {
             const float value = d[(u64)row * WIDTH + e];
             sum += value;

@@ -41,7 +41,7 @@ impl Lowering<'_> {
         &mut self,
         op: &Attention,
         name: &'static str,
-        operands: usize,
+        [operands, warps]: [usize; 2],
         arguments: Vec<Argument>,
     ) -> Result<(), CudaError> {
         let sizes = Sizes::new(op, self.precision);
@@ -70,7 +70,7 @@ impl Lowering<'_> {
             name,
             function,
             blocks: (op.batch * op.heads) as u32,
-            threads: (sizes.tiles * 32) as u32,
+            threads: (warps * 32) as u32,
             shared: shared as u32,
             arguments,
         };
@@ -94,7 +94,9 @@ impl Lowering<'_> {
         let out = self.store(op.out, self.half())?;
         let log_sums = self.log_sums(op)?;
         let arguments = vec![out.into(), log_sums.into(), self.value(op.qkv).into()];
-        self.attention_launch(op, "attention", 3, arguments)
+        // A warp takes two tiles.
+        let warps = op.tokens.div_ceil(16).div_ceil(2);
+        self.attention_launch(op, "attention", [3, warps], arguments)
     }
 
     pub(super) fn attention_backward(&mut self, op: &Attention) -> Result<(), CudaError> {
@@ -104,9 +106,11 @@ impl Lowering<'_> {
         let log_sums = self.log_sums(op)?;
         let dout = self.gradient(op.out).half;
         let pointers = [dqkv, at, dout, self.value(op.out), self.value(op.qkv), log_sums];
-        self.attention_launch(op, "attention_backward", 4, pointers.map(Into::into).to_vec())?;
+        let warps = op.tokens.div_ceil(16);
+        let arguments = pointers.map(Into::into).to_vec();
+        self.attention_launch(op, "attention_backward", [4, warps], arguments)?;
         self.bias_parts.insert(op.qkv.0, Parts { at, parts: op.batch, stride: 3 * width });
-        self.gradients[op.qkv.0] = Some(Gradient { half: dqkv, float: None });
+        self.gradients[op.qkv.0] = Some(Gradient { half: dqkv, float: None, through_activation: false });
         Ok(())
     }
 }

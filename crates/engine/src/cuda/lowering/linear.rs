@@ -1,4 +1,4 @@
-//! Linear maps: cuBLASLt products with bias, residual and activation fused where the library can.
+//! Linear maps: cuBLASLt products with bias and residual.
 
 use super::{Gradient, Lowering, Parts};
 use crate::cuda::error::CudaError;
@@ -8,8 +8,9 @@ use crate::ops::{Activation, Epilogue, Linear};
 /// Blocks and threads of kernels over single values.
 const VALUE_BLOCKS: usize = 1056;
 const VALUE_THREADS: usize = 256;
-/// Rows per block of the activation's gradient.
-const SUM_ROWS: usize = 16;
+/// Most parts, and fewest rows in each, of the sums beside the activation's gradient.
+const MOST_PARTS: usize = 528;
+const FEWEST_ROWS: usize = 16;
 
 impl Lowering<'_> {
     fn half_matrix(&self, at: u64, rows: usize, columns: usize) -> Matrix {
@@ -36,18 +37,15 @@ impl Lowering<'_> {
             Epilogue::Activate { kind, before } => {
                 let out = self.store(op.out, self.half())?;
                 let before = self.store(before, self.half())?;
-                let bias = self.weights(op.b);
-                let fused = Fused::Gelu { bias, before };
-                let fits = kind == Activation::Gelu
-                    && self.product(0, self.half_matrix(out, rows, outer), [x, w], None, fused)?;
-                fits || {
-                    let into = self.half_matrix(before, rows, outer);
-                    let done = self.product(0, into, [x, w], None, Fused::Bias(bias))?;
-                    let arguments = [out.into(), before.into(), (rows * outer).into(), number(kind).into()];
-                    let blocks = (rows * outer / 4).div_ceil(VALUE_THREADS).clamp(1, VALUE_BLOCKS);
-                    self.launch("activate", blocks, VALUE_THREADS, &arguments)?;
-                    done
+                if self.fits_mlp(op) {
+                    return self.mlp_up(op, kind, [out, before]);
                 }
+                let into = self.half_matrix(before, rows, outer);
+                let done = self.product(0, into, [x, w], None, Fused::Bias(self.weights(op.b)))?;
+                let arguments = [out.into(), before.into(), (rows * outer).into(), number(kind).into()];
+                let blocks = (rows * outer / 4).div_ceil(VALUE_THREADS).clamp(1, VALUE_BLOCKS);
+                self.launch("activate", blocks, VALUE_THREADS, &arguments)?;
+                done
             }
             Epilogue::Positions { .. } | Epilogue::QueryPosition { .. } => false,
         };
@@ -58,7 +56,9 @@ impl Lowering<'_> {
         let &Linear { rows, inner, outer, .. } = op;
         let dout = self.gradient(op.out);
         let activation = match op.epilogue {
-            Epilogue::Activate { kind, before } => Some((kind, self.value(before))),
+            Epilogue::Activate { kind, before } if !dout.through_activation => {
+                Some((kind, self.value(before)))
+            }
             _ => None,
         };
         if activation.is_some() || !self.bias_parts.contains_key(&op.out.0) {
@@ -72,6 +72,9 @@ impl Lowering<'_> {
         self.weight_gradient(op, d)?;
 
         assert!(self.gradients[op.x.0].is_none(), "only the residual stream is read twice");
+        if let Some(up) = self.mlp_behind(op) {
+            return self.mlp_up_backward(op, up);
+        }
         let dx = self.half_buffer(rows * inner)?;
         let into = self.half_matrix(dx, rows, inner);
         let w = self.half_matrix(self.weights(op.w), inner, outer);
@@ -79,7 +82,7 @@ impl Lowering<'_> {
         if !self.product(0, into, [d, w_t], None, Fused::Nothing)? {
             return Err(unsupported(op));
         }
-        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None });
+        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None, through_activation: false });
         Ok(())
     }
 
@@ -91,10 +94,11 @@ impl Lowering<'_> {
         activation: Option<(Activation, u64)>,
     ) -> Result<(), CudaError> {
         let (kind, before) = activation.map_or((2, 0), |(kind, before)| (number(kind), before));
-        let parts = op.rows.div_ceil(SUM_ROWS);
+        let per_part = op.rows.div_ceil(MOST_PARTS).max(FEWEST_ROWS);
+        let parts = op.rows.div_ceil(per_part);
         let at = self.float_buffer(parts * op.outer)?;
         let pointers = [d, at, before].map(Into::into);
-        let numbers = [op.rows, op.outer, SUM_ROWS, kind].map(Into::into);
+        let numbers = [op.rows, op.outer, per_part, kind].map(Into::into);
         let arguments = [&pointers[..], &numbers].concat();
         self.launch("activate_backward", parts, (op.outer / 4).clamp(32, 256), &arguments)?;
         self.bias_parts.insert(op.out.0, Parts { at, parts, stride: op.outer });
@@ -121,7 +125,7 @@ impl Lowering<'_> {
 }
 
 /// An activation's number in the kernels.
-fn number(kind: Activation) -> usize {
+pub(super) fn number(kind: Activation) -> usize {
     match kind {
         Activation::Gelu => 0,
         Activation::Relu => 1,

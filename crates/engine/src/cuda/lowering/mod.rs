@@ -6,6 +6,7 @@
 
 mod attention;
 mod linear;
+mod mlp;
 mod rows;
 
 use std::collections::HashMap;
@@ -50,6 +51,8 @@ struct Gradient {
     half: Pointer,
     /// float32 beside it, for the residual stream.
     float: Option<Pointer>,
+    /// Whether it has passed the activation already.
+    through_activation: bool,
 }
 
 /// Sums over rows, in parts: part p starts at `at + 4 p stride`.
@@ -108,6 +111,7 @@ pub(crate) fn lower(
         memory,
         kernels,
         attention: None,
+        mlp: None,
         width,
         values: vec![None; count],
         gradients: vec![None; count],
@@ -129,8 +133,8 @@ pub(crate) fn lower(
         for op in graph.plan.ops().iter().rev() {
             lowering.backward(op)?;
         }
-        lowering.add_parts()?;
         lowering.commands.push(Command { lane: 0, work: Work::Join });
+        lowering.add_parts()?;
     }
     let Lowering { commands: backward, values, memory, .. } = lowering;
     Ok(Lowered { forward, backward, values, memory })
@@ -144,6 +148,7 @@ struct Lowering<'a> {
     memory: Memory,
     kernels: Kernels,
     attention: Option<Kernels>,
+    mlp: Option<Kernels>,
     width: usize,
     values: Vec<Option<Place>>,
     gradients: Vec<Option<Gradient>>,
@@ -237,6 +242,16 @@ impl Lowering<'_> {
         threads: usize,
         arguments: &[Argument],
     ) -> Result<(), CudaError> {
+        self.launch_on(0, name, [blocks, threads], arguments)
+    }
+
+    fn launch_on(
+        &mut self,
+        lane: usize,
+        name: &'static str,
+        [blocks, threads]: [usize; 2],
+        arguments: &[Argument],
+    ) -> Result<(), CudaError> {
         let function = self.kernels.get(name, 0)?;
         let launch = Launch {
             name,
@@ -246,7 +261,7 @@ impl Lowering<'_> {
             shared: 0,
             arguments: arguments.to_vec(),
         };
-        self.commands.push(Command { lane: 0, work: Work::Kernel(launch) });
+        self.commands.push(Command { lane, work: Work::Kernel(launch) });
         Ok(())
     }
 

@@ -36,11 +36,12 @@ impl Lowering<'_> {
 
     pub(super) fn read_in_backward(&mut self, op: &Linear) -> Result<(), CudaError> {
         let d = self.gradient(op.out).float.expect("the read-in begins the residual stream");
-        let blocks = op.rows.div_ceil(TOKEN_ROWS);
+        let per_block = self.rows_per_block(op.rows);
+        let blocks = op.rows.div_ceil(per_block);
         let stride = self.width * (op.inner + 1);
         let at = self.float_buffer(blocks * stride)?;
         let tokens = self.value(op.x);
-        let arguments = [at.into(), d.into(), tokens.into(), op.rows.into(), TOKEN_ROWS.into()];
+        let arguments = [at.into(), d.into(), tokens.into(), op.rows.into(), per_block.into()];
         self.launch("read_in_backward", blocks, self.width, &arguments)?;
         self.sum_parts(self.dparam(op.w), Parts { at, parts: blocks, stride }, op.w.len);
         let at = at + 4 * op.w.len as u64;
@@ -79,7 +80,7 @@ impl Lowering<'_> {
         self.sum_parts(self.dparam(op.bias), part(1), op.width);
         self.bias_parts.insert(op.x.0, part(2));
         let half = if rounded == 0 { dx } else { rounded };
-        self.gradients[op.x.0] = Some(Gradient { half, float: Some(dx) });
+        self.gradients[op.x.0] = Some(Gradient { half, float: Some(dx), through_activation: false });
         Ok(())
     }
 
@@ -108,7 +109,7 @@ impl Lowering<'_> {
         self.sum_parts(self.dparam(op.w), part(0), self.width);
         self.sum_parts(self.dparam(op.bias), part(self.width), 1);
         self.sum_parts(self.parameters.loss, part(self.width + 1), 1);
-        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None });
+        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None, through_activation: false });
         Ok(())
     }
 }
