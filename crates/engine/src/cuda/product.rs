@@ -75,6 +75,8 @@ pub(crate) enum Fused {
     Nothing,
     /// out += bias (a row).
     Bias(Pointer),
+    /// before = x · y + bias; out = gelu(before).
+    Gelu { bias: Pointer, before: Pointer },
 }
 
 /// A product ready to run: out = x · y (+ added).
@@ -181,6 +183,13 @@ impl Product {
                 self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.kind.cuda())?;
                 self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer)?;
                 Tail::CUBLASLT_EPILOGUE_BIAS
+            }
+            Fused::Gelu { bias, before } => {
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.kind.cuda())?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before)?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, out.stride as i64)?;
+                Tail::CUBLASLT_EPILOGUE_GELU_AUX_BIAS
             }
         };
         self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, tail)

@@ -64,6 +64,41 @@ __device__ __forceinline__ void await_staged() {
     __syncthreads();
 }
 
+// Rows of results in shared memory, from where they are written whole; wide heads leave no room for them.
+#define RESULTS_STAGED (SIZE <= 64)
+#define RESULT_STRIDE (CHUNK + 8)
+#define RESULT_SIZE (RESULTS_STAGED ? 16 * RESULT_STRIDE * (int)sizeof(half_t) / 16 : 1)
+
+// Writes a warp's 16 rows of CHUNK columns; `place` is this warp's alone. Lane values as the products leave them.
+__device__ __forceinline__ void store_rows(half_t* to, int stride, half_t* place, const float (*d)[4], float low_scale,
+                                           float high_scale, int first, int column) {
+    const int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
+    if (!RESULTS_STAGED) {
+        const bool low = first + g < TOKENS, high = first + g + 8 < TOKENS;
+        half_t* row = to + (u64)(first + g) * stride + column + 2 * c;
+#pragma unroll
+        for (int n = 0; n < CHUNK / 8; ++n) {
+            if (low) store2(row + 8 * n, d[n][0] * low_scale, d[n][1] * low_scale);
+            if (high) store2(row + 8 * stride + 8 * n, d[n][2] * high_scale, d[n][3] * high_scale);
+        }
+        return;
+    }
+#pragma unroll
+    for (int n = 0; n < CHUNK / 8; ++n) {
+        store2(place + g * RESULT_STRIDE + 8 * n + 2 * c, d[n][0] * low_scale, d[n][1] * low_scale);
+        store2(place + (g + 8) * RESULT_STRIDE + 8 * n + 2 * c, d[n][2] * high_scale, d[n][3] * high_scale);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = lane; i < 16 * CHUNK / GROUP; i += WARP) {
+        const int row = i / (CHUNK / GROUP), at = i % (CHUNK / GROUP) * GROUP;
+        if (first + row < TOKENS && column + at < SIZE)
+            *reinterpret_cast<uint4*>(to + (u64)(first + row) * stride + column + at) =
+                *reinterpret_cast<const uint4*>(place + row * RESULT_STRIDE + at);
+    }
+    __syncwarp();
+}
+
 __device__ __forceinline__ bool sees(int query, int key) {
     return key < TOKENS && query < TOKENS && (!CAUSAL || key <= query);
 }
@@ -82,7 +117,8 @@ __device__ __forceinline__ float root_of_size() { return rsqrtf((float)SIZE); }
 __device__ __forceinline__ void clear(float (&x)[4]) { x[0] = x[1] = x[2] = x[3] = 0; }
 
 // The 16 queries from `first` on.
-__device__ __forceinline__ void attend(half_t* to, float* log_sums, const half_t* q, const half_t* k, const half_t* v, int first) {
+__device__ __forceinline__ void attend(half_t* to, float* log_sums, const half_t* q, const half_t* k, const half_t* v, half_t* place,
+                                       int first) {
     const int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
     const int last_key = CAUSAL ? first + 15 : PADDED - 1;
     float s[2 * TILES][4];
@@ -164,14 +200,7 @@ __device__ __forceinline__ void attend(half_t* to, float* log_sums, const half_t
                     if (column + 8 * n < SIZE)
                         multiply(o[n], a, right(v + 8 * j * STRIDE_QKV + column + 8 * n, STRIDE_QKV));
             }
-#pragma unroll
-        for (int n = 0; n < CHUNK / 8; ++n)
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int row = first + g + 8 * half, at = column + 8 * n + 2 * c;
-                if (row < TOKENS && at < SIZE)
-                    store2(to + (u64)row * WIDTH_ALL + at, o[n][2 * half] * factor[half], o[n][2 * half + 1] * factor[half]);
-            }
+        store_rows(to, WIDTH_ALL, place, o, factor[0], factor[1], first, column);
     }
 }
 
@@ -180,6 +209,7 @@ __device__ __forceinline__ void attend(half_t* to, float* log_sums, const half_t
 extern "C" __global__ void __launch_bounds__((TILES + 1) / 2 * WARP)
     attention(half_t* out, float* log_sums, const half_t* qkv) {
     extern __shared__ uint4 shared[];
+    __shared__ uint4 results[(TILES + 1) / 2][RESULT_SIZE];
     half_t* place = reinterpret_cast<half_t*>(shared);
     const int prompt = blockIdx.x / HEADS, head = blockIdx.x % HEADS;
     const half_t* from = qkv + (u64)prompt * TOKENS * 3 * WIDTH_ALL + head * SIZE;
@@ -191,7 +221,7 @@ extern "C" __global__ void __launch_bounds__((TILES + 1) / 2 * WARP)
     if (log_sums) log_sums += (u64)blockIdx.x * TOKENS;
     const int warp = threadIdx.x / WARP;
     for (int tile = warp;; tile = TILES - 1 - warp) {
-        attend(to, log_sums, q, k, v, 16 * tile);
+        attend(to, log_sums, q, k, v, reinterpret_cast<half_t*>(results[warp]), 16 * tile);
         if (tile >= TILES - 1 - warp) break;
     }
 }
@@ -221,24 +251,20 @@ __device__ __forceinline__ void weigh(float (&p)[4], float (&dp)[4], const float
 }
 
 // Writes a warp's 16 rows of a gradient, scaled, and their sum to column_sums[SIZE_PADDED] of this warp.
-__device__ __forceinline__ void store_gradient(half_t* to, float* column_sums, const float (*d)[4], float scale, int first,
-                                               int column) {
+__device__ __forceinline__ void store_gradient(half_t* to, half_t* place, float* column_sums, const float (*d)[4], float scale,
+                                               int first, int column) {
     const int lane = threadIdx.x % WARP, g = lane / 4, c = lane % 4;
     const bool low = first + g < TOKENS, high = first + g + 8 < TOKENS;
+    store_rows(to, 3 * WIDTH_ALL, place, d, scale, scale, first, column);
 #pragma unroll
-    for (int n = 0; n < CHUNK / 8; ++n) {
-        const int at = column + 8 * n + 2 * c;
-        half_t* row = to + (u64)(first + g) * 3 * WIDTH_ALL + at;
-        if (low && at < SIZE) store2(row, d[n][0] * scale, d[n][1] * scale);
-        if (high && at < SIZE) store2(row + 24 * WIDTH_ALL, d[n][2] * scale, d[n][3] * scale);
+    for (int n = 0; n < CHUNK / 8; ++n)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             float sum = (low ? d[n][i] : 0.0f) + (high ? d[n][2 + i] : 0.0f);
 #pragma unroll
             for (int offset = 4; offset < WARP; offset *= 2) sum += __shfl_xor_sync(ALL_LANES, sum, offset);
-            if (g == 0) column_sums[at + i] = sum * scale;
+            if (g == 0) column_sums[column + 8 * n + 2 * c + i] = sum * scale;
         }
-    }
 }
 
 // dqkv from dout, and bias_parts[prompt, 3·width] = Σ_t dqkv. A warp first owns 16 keys and gathers dk and dv from all
@@ -249,6 +275,7 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
     extern __shared__ uint4 shared[];
     __shared__ float4 stats_of_two[PADDED / 2];
     __shared__ float column_sums[TILES][3][SIZE_PADDED];
+    __shared__ uint4 results[TILES][RESULT_SIZE];
     // (log sum, delta) of every token, where delta_t = Σ_s weight · dweight = out_t · dout_t.
     float2* stats = reinterpret_cast<float2*>(stats_of_two);
     half_t* place = reinterpret_cast<half_t*>(shared);
@@ -262,26 +289,29 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, c = lane % 4, g = lane / 4;
     const float scale = root_of_size();
 
-    // Two lanes per token.
-    const int token = 16 * warp + lane / 2;
-    float sum = 0;
+    // Four lanes per token, eight tokens at a time.
+#pragma unroll
+    for (int token = 16 * warp + lane / 4; token < 16 * warp + 16; token += 8) {
+        float sum = 0, log_sum = 0;
 #if WEIGHTING == 0
-    if (token < TOKENS) {
-        const u64 at = (row0 + token) * WIDTH_ALL + head * SIZE + (lane % 2) * (SIZE / 2);
+        if (token < TOKENS) {
+            log_sum = log_sums[(u64)blockIdx.x * TOKENS + token];
+            const u64 at = (row0 + token) * WIDTH_ALL + head * SIZE;
 #pragma unroll 4
-        for (int i = 0; i < SIZE / 2; i += 4) {
-            const float4 a = load4(out + at + i), b = load4(dout + at + i);
-            sum += (a.x * b.x + a.y * b.y) + (a.z * b.z + a.w * b.w);
+            for (int i = GROUP * c; i < SIZE; i += 4 * GROUP) {
+                const Group a = load_group(out + at + i), b = load_group(dout + at + i);
+#pragma unroll
+                for (int e = 0; e < GROUP; ++e) sum += a.x[e] * b.x[e];
+            }
         }
-    }
-    sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+        sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
 #endif
-    if (lane % 2 == 0) {
-        const float log_sum = WEIGHTING == 0 && token < TOKENS ? log_sums[(u64)blockIdx.x * TOKENS + token] : 0.0f;
-        stats[token] = make_float2(log_sum, sum);
+        if (c == 0) stats[token] = make_float2(log_sum, sum);
     }
     await_staged();
     const int first = 16 * warp;
+    half_t* result = reinterpret_cast<half_t*>(results[warp]);
     half_t* to = dqkv + row0 * 3 * WIDTH_ALL + head * SIZE;
 
     for (int column = 0; column < SIZE_PADDED; column += CHUNK) {
@@ -329,8 +359,8 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
                     }
             }
         }
-        store_gradient(to + WIDTH_ALL, column_sums[warp][1], dk, scale, first, column);
-        store_gradient(to + 2 * WIDTH_ALL, column_sums[warp][2], dv, 1.0f, first, column);
+        store_gradient(to + WIDTH_ALL, result, column_sums[warp][1], dk, scale, first, column);
+        store_gradient(to + 2 * WIDTH_ALL, result, column_sums[warp][2], dv, 1.0f, first, column);
 
         float dq[CHUNK / 8][4];
 #pragma unroll
@@ -366,7 +396,7 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
                         multiply(dq[n], a, right(k + (key + 8 * j) * STRIDE_QKV + column + 8 * n, STRIDE_QKV));
             }
         }
-        store_gradient(to, column_sums[warp][0], dq, scale, first, column);
+        store_gradient(to, result, column_sums[warp][0], dq, scale, first, column);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < 3 * SIZE; i += blockDim.x) {

@@ -62,3 +62,35 @@ __device__ __forceinline__ void copy16(half_t* to, const half_t* from, bool insi
                  "r"(inside ? 16 : 0)
                  : "memory");
 }
+
+// 16 bytes of activations.
+#define GROUP (16 / (int)sizeof(half_t))
+struct Group {
+    float x[GROUP];
+};
+
+__device__ __forceinline__ Group load_group(const half_t* p) {
+    Group out;
+#if PRECISION == BF16
+    const uint4 raw = *reinterpret_cast<const uint4*>(p);
+    const u32 words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        out.x[2 * i] = __uint_as_float(words[i] << 16);
+        out.x[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+    }
+#else
+    const float4 v = load4(p);
+    out.x[0] = v.x, out.x[1] = v.y, out.x[2] = v.z, out.x[3] = v.w;
+#endif
+    return out;
+}
+
+__device__ __forceinline__ void store_group(half_t* p, const Group& v) {
+#if PRECISION == BF16
+    *reinterpret_cast<uint4*>(p) =
+        make_uint4(pack2(v.x[0], v.x[1]), pack2(v.x[2], v.x[3]), pack2(v.x[4], v.x[5]), pack2(v.x[6], v.x[7]));
+#else
+    store4(p, make_float4(v.x[0], v.x[1], v.x[2], v.x[3]));
+#endif
+}

@@ -236,52 +236,86 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP)
     }
 }
 
-#define GELU_SCALE (2.0f * 0.7978845608f)
+// GELU in its tanh form is z (1 + tanh u) / 2 with u = √(2/π) (z + 0.044715 z³).
+#define GELU_SCALE 0.7978845608f
 #define GELU_CUBIC 0.044715f
 
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + __expf(-x)); }
+__device__ __forceinline__ float tanh_of(float x) {
+#if PRECISION == BF16
+    // One instruction, to 2^-11: more than bf16 keeps.
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return tanhf(x);
+#endif
+}
 
-// Activations where the product cannot apply them itself. kind 0: GELU in its tanh form; 1: ReLU.
+__device__ __forceinline__ float activated(float z, int kind) {
+    if (kind == 1) return fmaxf(z, 0.0f);
+    return 0.5f * z * (1.0f + tanh_of(GELU_SCALE * (z + GELU_CUBIC * z * z * z)));
+}
+
+__device__ __forceinline__ float activated_slope(float z, int kind) {
+    if (kind == 1) return z > 0.0f ? 1.0f : 0.0f;
+    const float t = tanh_of(GELU_SCALE * (z + GELU_CUBIC * z * z * z));
+    return 0.5f * (1.0f + t) + 0.5f * z * (1.0f - t * t) * GELU_SCALE * (1.0f + 3.0f * GELU_CUBIC * z * z);
+}
+
+// Activations where the product cannot apply them itself. kind 0: GELU; 1: ReLU.
 extern "C" __global__ void activate(half_t* out, const half_t* before, u64 count, int kind) {
-    for (u64 i = 4 * ((u64)blockIdx.x * blockDim.x + threadIdx.x); i < count; i += 4ull * gridDim.x * blockDim.x) {
-        float4 v = load4(before + i);
-        float* x = &v.x;
+    const u64 stride = (u64)GROUP * gridDim.x * blockDim.x;
+    for (u64 i = GROUP * ((u64)blockIdx.x * blockDim.x + threadIdx.x); i < count; i += stride) {
+        Group v = load_group(before + i);
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const float z = x[k];
-            x[k] = kind ? fmaxf(z, 0.0f) : z * sigmoid(GELU_SCALE * (z + GELU_CUBIC * z * z * z));
-        }
-        store4(out + i, v);
+        for (int k = 0; k < GROUP; ++k) v.x[k] = activated(v.x[k], kind);
+        store_group(out + i, v);
     }
 }
 
 // d *= activation'(before), in place, and partials[block, c] = Σ over the block's rows of the result: the gradient of the
-// bias that was added before the activation. kind 2: no activation, only the sums.
+// bias that was added before the activation. kind 2: no activation, only the sums. The block's threads are as many rows of
+// threads as fit over the columns.
 extern "C" __global__ void __launch_bounds__(256)
     activate_backward(half_t* d, float* partials, const half_t* before, int rows, int columns, int rows_per_block, int kind) {
-    const int first = blockIdx.x * rows_per_block, end = min(rows, first + rows_per_block);
-    for (int c = 4 * threadIdx.x; c < columns; c += 4 * blockDim.x) {
-        float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll 4
-        for (int row = first; row < end; ++row) {
-            const u64 at = (u64)row * columns + c;
-            float4 g = load4(d + at);
-            if (kind < 2) {
-                const float4 v = load4(before + at);
-                const float* x = &v.x;
-                float* dx = &g.x;
+    __shared__ float4 sums[256 * GROUP / 4];
+    const int across = columns / GROUP, down = max(1, (int)blockDim.x / across);
+    const int first = blockIdx.x * rows_per_block + (int)threadIdx.x / across, end = min(rows, (int)(blockIdx.x + 1) * rows_per_block);
+    // With more columns than threads, threads walk over them; then there is one row of threads.
+    for (int c = GROUP * (down > 1 ? threadIdx.x % across : threadIdx.x); c < columns; c += GROUP * blockDim.x) {
+        Group sum;
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    const float z = x[k];
-                    const float s = sigmoid(GELU_SCALE * (z + GELU_CUBIC * z * z * z));
-                    const float slope = GELU_SCALE * (1.0f + 3.0f * GELU_CUBIC * z * z);
-                    dx[k] *= kind ? (z > 0.0f ? 1.0f : 0.0f) : s + z * s * (1.0f - s) * slope;
+        for (int k = 0; k < GROUP; ++k) sum.x[k] = 0;
+        if (down == 1 || (int)threadIdx.x < across * down) {
+#pragma unroll 4
+            for (int row = down > 1 ? first : blockIdx.x * rows_per_block; row < end; row += down) {
+                const u64 at = (u64)row * columns + c;
+                Group g = load_group(d + at);
+                if (kind < 2) {
+                    const Group z = load_group(before + at);
+#pragma unroll
+                    for (int k = 0; k < GROUP; ++k) g.x[k] *= activated_slope(z.x[k], kind);
+                    store_group(d + at, g);
                 }
-                store4(d + at, g);
+#pragma unroll
+                for (int k = 0; k < GROUP; ++k) sum.x[k] += g.x[k];
             }
-            add_to(sum, g);
         }
-        store4(partials + (u64)blockIdx.x * columns + c, sum);
+        if (down > 1) {
+#pragma unroll
+            for (int k = 0; k < GROUP / 4; ++k)
+                sums[k * 256 + threadIdx.x] = make_float4(sum.x[4 * k], sum.x[4 * k + 1], sum.x[4 * k + 2], sum.x[4 * k + 3]);
+            __syncthreads();
+            if ((int)threadIdx.x >= across) return;
+            for (int other = 1; other < down; ++other)
+#pragma unroll
+                for (int k = 0; k < GROUP; ++k) sum.x[k] += (&sums[k / 4 * 256 + threadIdx.x + other * across].x)[k % 4];
+        }
+#pragma unroll
+        for (int k = 0; k < GROUP; k += 4)
+            store4(partials + (u64)blockIdx.x * columns + c + k,
+                   make_float4(sum.x[k], sum.x[k + 1], sum.x[k + 2], sum.x[k + 3]));
+        if (down > 1) return;
     }
 }
 

@@ -25,13 +25,14 @@ impl Sizes {
         let tiles = op.tokens.div_ceil(16);
         let size = op.size.next_multiple_of(depth);
         let operand = 16 * tiles * (size + 8) * precision.bytes();
-        Self { tiles, operand, fixed: 4 * (2 * 16 * tiles + 3 * tiles * size) }
+        let results = if op.size <= 64 { tiles * 16 * (size + 8) * precision.bytes() } else { 16 * tiles };
+        Self { tiles, operand, fixed: 4 * (2 * 16 * tiles + 3 * tiles * size) + results }
     }
 
     fn staged(&self, mode: Mode, block_memory: usize) -> bool {
         match mode {
             Mode::Train => 4 * self.operand + self.fixed <= block_memory,
-            Mode::Infer => 3 * self.operand <= block_memory,
+            Mode::Infer => 3 * self.operand + self.fixed <= block_memory,
         }
     }
 }
@@ -110,7 +111,7 @@ impl Lowering<'_> {
         let arguments = pointers.map(Into::into).to_vec();
         self.attention_launch(op, "attention_backward", [4, warps], arguments)?;
         self.bias_parts.insert(op.qkv.0, Parts { at, parts: op.batch, stride: 3 * width });
-        self.gradients[op.qkv.0] = Some(Gradient { half: dqkv, float: None, through_activation: false });
+        self.gradients[op.qkv.0] = Some(Gradient { half: dqkv, float: None });
         Ok(())
     }
 }

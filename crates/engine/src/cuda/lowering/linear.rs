@@ -37,11 +37,15 @@ impl Lowering<'_> {
             Epilogue::Activate { kind, before } => {
                 let out = self.store(op.out, self.half())?;
                 let before = self.store(before, self.half())?;
-                if self.fits_mlp(op) {
-                    return self.mlp_up(op, kind, [out, before]);
+                let bias = self.weights(op.b);
+                // In float32 the fused form is slower than two kernels.
+                let fits = kind == Activation::Gelu && self.half() == Kind::Bf16;
+                let fused = Fused::Gelu { bias, before };
+                if fits && self.product(0, self.half_matrix(out, rows, outer), [x, w], None, fused)? {
+                    return Ok(());
                 }
                 let into = self.half_matrix(before, rows, outer);
-                let done = self.product(0, into, [x, w], None, Fused::Bias(self.weights(op.b)))?;
+                let done = self.product(0, into, [x, w], None, Fused::Bias(bias))?;
                 let arguments = [out.into(), before.into(), (rows * outer).into(), number(kind).into()];
                 let blocks = (rows * outer / 4).div_ceil(VALUE_THREADS).clamp(1, VALUE_BLOCKS);
                 self.launch("activate", blocks, VALUE_THREADS, &arguments)?;
@@ -56,9 +60,7 @@ impl Lowering<'_> {
         let &Linear { rows, inner, outer, .. } = op;
         let dout = self.gradient(op.out);
         let activation = match op.epilogue {
-            Epilogue::Activate { kind, before } if !dout.through_activation => {
-                Some((kind, self.value(before)))
-            }
+            Epilogue::Activate { kind, before } => Some((kind, self.value(before))),
             _ => None,
         };
         if activation.is_some() || !self.bias_parts.contains_key(&op.out.0) {
@@ -72,9 +74,6 @@ impl Lowering<'_> {
         self.weight_gradient(op, d)?;
 
         assert!(self.gradients[op.x.0].is_none(), "only the residual stream is read twice");
-        if let Some(up) = self.mlp_behind(op) {
-            return self.mlp_up_backward(op, up);
-        }
         let dx = self.half_buffer(rows * inner)?;
         let into = self.half_matrix(dx, rows, inner);
         let w = self.half_matrix(self.weights(op.w), inner, outer);
@@ -82,7 +81,7 @@ impl Lowering<'_> {
         if !self.product(0, into, [d, w_t], None, Fused::Nothing)? {
             return Err(unsupported(op));
         }
-        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None, through_activation: false });
+        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None });
         Ok(())
     }
 
@@ -100,7 +99,7 @@ impl Lowering<'_> {
         let pointers = [d, at, before].map(Into::into);
         let numbers = [op.rows, op.outer, per_part, kind].map(Into::into);
         let arguments = [&pointers[..], &numbers].concat();
-        self.launch("activate_backward", parts, (op.outer / 4).clamp(32, 256), &arguments)?;
+        self.launch("activate_backward", parts, VALUE_THREADS, &arguments)?;
         self.bias_parts.insert(op.out.0, Parts { at, parts, stride: op.outer });
         Ok(())
     }
@@ -125,7 +124,7 @@ impl Lowering<'_> {
 }
 
 /// An activation's number in the kernels.
-pub(super) fn number(kind: Activation) -> usize {
+fn number(kind: Activation) -> usize {
     match kind {
         Activation::Gelu => 0,
         Activation::Relu => 1,

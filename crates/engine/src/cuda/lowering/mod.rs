@@ -6,7 +6,6 @@
 
 mod attention;
 mod linear;
-mod mlp;
 mod rows;
 
 use std::collections::HashMap;
@@ -51,8 +50,6 @@ struct Gradient {
     half: Pointer,
     /// float32 beside it, for the residual stream.
     float: Option<Pointer>,
-    /// Whether it has passed the activation already.
-    through_activation: bool,
 }
 
 /// Sums over rows, in parts: part p starts at `at + 4 p stride`.
@@ -111,7 +108,6 @@ pub(crate) fn lower(
         memory,
         kernels,
         attention: None,
-        mlp: None,
         width,
         values: vec![None; count],
         gradients: vec![None; count],
@@ -148,7 +144,6 @@ struct Lowering<'a> {
     memory: Memory,
     kernels: Kernels,
     attention: Option<Kernels>,
-    mlp: Option<Kernels>,
     width: usize,
     values: Vec<Option<Place>>,
     gradients: Vec<Option<Gradient>>,

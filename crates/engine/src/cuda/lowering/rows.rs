@@ -80,7 +80,7 @@ impl Lowering<'_> {
         self.sum_parts(self.dparam(op.bias), part(1), op.width);
         self.bias_parts.insert(op.x.0, part(2));
         let half = if rounded == 0 { dx } else { rounded };
-        self.gradients[op.x.0] = Some(Gradient { half, float: Some(dx), through_activation: false });
+        self.gradients[op.x.0] = Some(Gradient { half, float: Some(dx) });
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Lowering<'_> {
         self.sum_parts(self.dparam(op.w), part(0), self.width);
         self.sum_parts(self.dparam(op.bias), part(self.width), 1);
         self.sum_parts(self.parameters.loss, part(self.width + 1), 1);
-        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None, through_activation: false });
+        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None });
         Ok(())
     }
 }
