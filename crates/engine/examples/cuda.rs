@@ -1,4 +1,5 @@
-//! Checks and times the CUDA device: `cuda parity`, `cuda bench [float32|tf32|bf16] BATCH`, `cuda profile PRECISION BATCH`.
+//! Checks and times the CUDA device: `cuda parity`, `cuda bench [float32|tf32|bf16] [r1|lstm|deep] BATCH`,
+//! `cuda profile PRECISION NETWORK BATCH`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,8 +23,8 @@ fn main() {
         ["parity"] => parity(&device, ""),
         ["parity", precision] => parity(&device, precision),
         ["bench", precision, network, batch] => time(&device, named(precision), network, batch.parse().unwrap()),
-        ["profile", precision, batch] => profile(&device, named(precision), batch.parse().unwrap()),
-        _ => panic!("parity | bench PRECISION r1|lstm|deep BATCH | profile PRECISION BATCH"),
+        ["profile", precision, network, batch] => profile(&device, named(precision), network, batch.parse().unwrap()),
+        _ => panic!("parity | bench PRECISION r1|lstm|deep BATCH | profile PRECISION NETWORK BATCH"),
     };
     if let Err(error) = result {
         eprintln!("{error}");
@@ -86,8 +87,8 @@ fn time(device: &Arc<Device>, precision: Precision, name: &str, batch: usize) ->
     Ok(())
 }
 
-fn profile(device: &Arc<Device>, precision: Precision, batch: usize) -> Result<(), CudaError> {
-    let network = network("r1");
+fn profile(device: &Arc<Device>, precision: Precision, name: &str, batch: usize) -> Result<(), CudaError> {
+    let network = network(name);
     let mut runner = CudaRunner::new(device, &network, precision, [batch, 82], Mode::Train)?;
     runner.set_params(&network.layout().initial(&SplitMix::new(1)))?;
     runner.forward()?;
@@ -95,7 +96,7 @@ fn profile(device: &Arc<Device>, precision: Precision, batch: usize) -> Result<(
     let mut rows = runner.profile()?;
     rows.sort_by(|a, b| (b.1 * b.2 as f64).total_cmp(&(a.1 * a.2 as f64)));
     let total: f64 = rows.iter().map(|(_, us, count)| us * *count as f64).sum();
-    println!("{} batch {batch}: {total:.0} us in all, one after the other", precision.name());
+    println!("{name} {} batch {batch}: {total:.0} us in all, one after the other", precision.name());
     for (label, us, count) in rows {
         println!("{:8.0} us = {count:3} x {us:7.2}  {label}", us * count as f64);
     }

@@ -18,6 +18,7 @@ pub(crate) const COMMON: &str = include_str!("kernels/common.cuh");
 pub(crate) const FRAGMENTS: &str = include_str!("kernels/fragments.cuh");
 pub(crate) const ROWS: &str = include_str!("kernels/rows.cu");
 pub(crate) const ATTENTION: &str = include_str!("kernels/attention.cu");
+pub(crate) const LSTM: &str = include_str!("kernels/lstm.cu");
 pub(crate) const ADAM: &str = include_str!("kernels/adam.cu");
 
 /// Compiled kernels.

@@ -7,7 +7,7 @@ use super::device::{Device, Memory, Pointer};
 use super::error::CudaError;
 use super::lowering::{Lowered, Parameters, lower};
 use super::product::Kind;
-use super::program::Lanes;
+use super::program::{Command, Lanes};
 use crate::error::check_len;
 use crate::networks::{Mode, Network};
 use crate::plan::Var;
@@ -164,17 +164,21 @@ impl CudaRunner {
         self.value(self.graph.last)
     }
 
-    /// Microseconds of each kind of command, alone on the device, and how often it occurs in a step.
+    /// Microseconds of each kind of command, alone on the device, and how often it occurs in a step. The one in the
+    /// middle is timed: the first and last of many may have less to do.
     pub fn profile(&self) -> Result<Vec<(String, f64, usize)>, CudaError> {
-        let mut found: Vec<(String, f64, usize)> = Vec::new();
+        let mut found: Vec<(String, Vec<&Command>)> = Vec::new();
         for command in self.lowered.forward.iter().chain(&self.lowered.backward) {
             let Some(label) = command.work.label() else { continue };
-            match found.iter_mut().find(|(other, ..)| *other == label) {
-                Some((.., count)) => *count += 1,
-                None => found.push((label, self.lanes.time(command)?, 1)),
+            match found.iter_mut().find(|(other, _)| *other == label) {
+                Some((_, commands)) => commands.push(command),
+                None => found.push((label, vec![command])),
             }
         }
-        Ok(found)
+        let time = |(label, commands): (String, Vec<&Command>)| {
+            Ok((label, self.lanes.time(commands[commands.len() / 2])?, commands.len()))
+        };
+        found.into_iter().map(time).collect()
     }
 
     pub(crate) fn place(&self, var: Var) -> Pointer {

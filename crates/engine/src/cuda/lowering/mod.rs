@@ -6,6 +6,7 @@
 
 mod attention;
 mod linear;
+mod lstm;
 mod rows;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use crate::ops::Op;
 use crate::params::Param;
 use crate::plan::{Mode, Var};
 use crate::runner::Graph;
+use lstm::Stack;
 
 /// Device buffers of one network's parameters, shared by programs of several shapes.
 #[derive(Debug, Clone, Copy)]
@@ -108,8 +110,10 @@ pub(crate) fn lower(
         memory,
         kernels,
         attention: None,
+        lstm: None,
         width,
         values: vec![None; count],
+        halves: HashMap::new(),
         gradients: vec![None; count],
         bias_parts: HashMap::new(),
         sums: Vec::new(),
@@ -121,13 +125,14 @@ pub(crate) fn lower(
             lowering.store(var, kind)?;
         }
     }
-    for op in graph.plan.ops() {
-        lowering.forward(op)?;
+    let groups = graph.plan.ops().chunk_by(|a, b| matches!([a, b], [Op::LstmLayer(_), Op::LstmLayer(_)]));
+    for group in groups.clone() {
+        lowering.forward(group)?;
     }
     let forward = std::mem::take(&mut lowering.commands);
     if graph.mode == Mode::Train {
-        for op in graph.plan.ops().iter().rev() {
-            lowering.backward(op)?;
+        for group in groups.rev() {
+            lowering.backward(group)?;
         }
         lowering.commands.push(Command { lane: 0, work: Work::Join });
         lowering.add_parts()?;
@@ -144,8 +149,11 @@ struct Lowering<'a> {
     memory: Memory,
     kernels: Kernels,
     attention: Option<Kernels>,
+    lstm: Option<Stack>,
     width: usize,
     values: Vec<Option<Place>>,
+    /// By variable: the copy that products read of a value that is float32 for everyone else.
+    halves: HashMap<usize, Pointer>,
     gradients: Vec<Option<Gradient>>,
     /// By variable: the sum over rows of the variable's gradient, where a kernel computes it on the way.
     bias_parts: HashMap<usize, Parts>,
@@ -155,8 +163,10 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn forward(&mut self, op: &Op) -> Result<(), CudaError> {
-        match op {
+    /// One operation, or a stack of layers that is lowered as a whole.
+    fn forward(&mut self, group: &[Op]) -> Result<(), CudaError> {
+        match &group[0] {
+            Op::LstmLayer(_) => self.lstm(group),
             Op::Linear(op) if op.x == self.graph.input => self.read_in(op),
             Op::Linear(op) => self.linear(op),
             Op::LayerNorm(op) => self.layer_norm(op),
@@ -168,8 +178,9 @@ impl Lowering<'_> {
         }
     }
 
-    fn backward(&mut self, op: &Op) -> Result<(), CudaError> {
-        match op {
+    fn backward(&mut self, group: &[Op]) -> Result<(), CudaError> {
+        match &group[0] {
+            Op::LstmLayer(_) => self.lstm_backward(),
             Op::Linear(op) if op.x == self.graph.input => self.read_in_backward(op),
             Op::Linear(op) => self.linear_backward(op),
             Op::LayerNorm(op) => self.layer_norm_backward(op),
@@ -200,6 +211,26 @@ impl Lowering<'_> {
     /// The buffer of a value that was computed before.
     fn value(&self, var: Var) -> Pointer {
         self.values[var.0].expect("operations are in order").at
+    }
+
+    /// A second buffer for a float32 value that products read, or the value itself where they read float32.
+    fn half_copy(&mut self, var: Var) -> Result<Pointer, CudaError> {
+        if self.half() == Kind::Float {
+            return Ok(self.value(var));
+        }
+        let at = self.half_buffer(self.graph.plan.lens[var.0])?;
+        self.halves.insert(var.0, at);
+        Ok(at)
+    }
+
+    /// A value as products read it.
+    fn half_of(&self, var: Var) -> Result<Pointer, CudaError> {
+        let place = self.values[var.0].expect("operations are in order");
+        match self.halves.get(&var.0) {
+            Some(at) => Ok(*at),
+            None if place.kind == self.half() => Ok(place.at),
+            None => Err(CudaError::Unsupported("a network that reads its residual stream directly".into())),
+        }
     }
 
     /// A buffer of as many activations.

@@ -16,13 +16,15 @@ const PREDICTIONS: usize = 32;
 impl Lowering<'_> {
     pub(super) fn read_in(&mut self, op: &Linear) -> Result<(), CudaError> {
         let out = self.store(op.out, Kind::Float)?;
-        let (positions, period) = match op.epilogue {
-            Epilogue::Positions { table, tokens } => (self.param(table), tokens),
-            _ => (0, 1),
+        let (positions, period, out_half) = match op.epilogue {
+            // A residual stream begins, which stays float32.
+            Epilogue::Positions { table, tokens } => (self.param(table), tokens, 0),
+            _ if self.half() == Kind::Float => (0, 1, 0),
+            _ => (0, 1, self.half_copy(op.out)?),
         };
         let arguments = [
             out.into(),
-            0u64.into(),
+            out_half.into(),
             self.value(op.x).into(),
             self.param(op.w).into(),
             self.param(op.b).into(),
@@ -35,7 +37,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn read_in_backward(&mut self, op: &Linear) -> Result<(), CudaError> {
-        let d = self.gradient(op.out).float.expect("the read-in begins the residual stream");
+        let d = self.gradient(op.out).float.expect("what follows the read-in leaves a float32 gradient");
         let per_block = self.rows_per_block(op.rows);
         let blocks = op.rows.div_ceil(per_block);
         let stride = self.width * (op.inner + 1);
@@ -87,7 +89,8 @@ impl Lowering<'_> {
     pub(super) fn read_out(&mut self, op: &ReadOut) -> Result<(), CudaError> {
         let predictions = self.store(op.out, Kind::Float)?;
         let count = self.graph.plan.lens[op.out.0];
-        let pointers = [predictions, self.value(op.x), self.param(op.w), self.param(op.bias)].map(Into::into);
+        let x = self.half_of(op.x)?;
+        let pointers = [predictions, x, self.param(op.w), self.param(op.bias)].map(Into::into);
         let points = op.tokens.div_ceil(op.stride);
         let sizes = [count, points, op.tokens, op.stride].map(Into::into);
         self.launch("read_out", count.div_ceil(ROWS), ROW_THREADS, &[&pointers[..], &sizes].concat())
@@ -101,7 +104,7 @@ impl Lowering<'_> {
         let dx = self.half_buffer(self.graph.plan.lens[op.x.0])?;
         let (parts, stride) = (count.div_ceil(PREDICTIONS), self.width + 2);
         let at = self.float_buffer(parts * stride)?;
-        let [predictions, x, w] = [self.value(op.out), self.value(op.x), self.param(op.w)];
+        let [predictions, x, w] = [self.value(op.out), self.half_of(op.x)?, self.param(op.w)];
         let pointers = [dx, at, predictions, self.value(targets), x, w].map(Into::into);
         let sizes = [count, points, op.tokens, PREDICTIONS].map(Into::into);
         self.launch("loss_backward", parts, ROW_THREADS, &[&pointers[..], &sizes].concat())?;
