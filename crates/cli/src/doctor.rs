@@ -32,6 +32,12 @@ pub struct DoctorArgs {
 /// Runs the command; true when no check fails.
 pub fn run(args: &DoctorArgs) -> Result<bool> {
     let start = Instant::now();
+    let count = cuda::Device::count().unwrap_or(0);
+    if args.device > 0 && args.device >= count {
+        let accepted =
+            if count == 0 { "none, there is no CUDA device".into() } else { format!("0 to {}", count - 1) };
+        return Err(Error::Usage(format!("--device {}; accepted: {accepted}", args.device)));
+    }
     let mut page = Page { quiet: args.json, checks: Vec::new() };
     page.row("iclab", env!("CARGO_PKG_VERSION"));
     page.row("CPU", &format!("{}; {}", reproduce::machine(), vector_features().join(", ")));
@@ -43,14 +49,14 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
             "features": vector_features(),
         },
     });
-    match cuda::Device::count().and_then(|count| Ok((count, cuda::Device::open(args.device)?))) {
+    match cuda::Device::open(args.device) {
         Err(CudaError::Unavailable(why)) => {
             page.row("CUDA", &format!("none: {why}"));
             page.line("\nNetworks train on the CPU (iclab train … --device cpu); nothing else is needed.");
             record["cuda"] = json!({"missing": why});
         }
         Err(error) => return Err(lab::Error::from(error).into()),
-        Ok((count, device)) => {
+        Ok(device) => {
             record["cuda"] = devices(&page, count, args.device, &device)?;
             page.check_all(&device);
             record["speed"] = speed(&page, &device);

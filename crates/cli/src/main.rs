@@ -1,6 +1,6 @@
 //! `iclab`: which algorithm does a sequence model run when it learns in context?
 //!
-//! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim fails, 2 an error.
+//! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error.
 
 // Doc comments here are help texts first: shapes such as [b,n,d] stay as they are.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -39,7 +39,7 @@ use clap::{Parser, Subcommand};
   iclab reproduce                            check the paper's statements, write report/index.html
   iclab compare newton gd --out newton-gd    how do two algorithms relate?
   iclab train experiments/miniature.toml     train a network, minutes on two cores
-  iclab doctor                               what this machine has, and whether its GPU computes what the CPU does
+  iclab doctor                               what this machine has; checks its GPU
   iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
   iclab compare file:mine.npz newton --prompts p.npz --out mine
                                              … and its predictions against Newton

@@ -62,7 +62,7 @@ fn experiment(function: &str) -> Experiment {
 }
 
 /// A function whose weights fit into no shared memory.
-const HOST_SAMPLED: &str = "relu-2nn:hidden=4000";
+const HOST_SAMPLED: &str = "relu-2nn:hidden=1000";
 
 /// Trains until `end`, at most `most` steps at a time.
 fn train(trainer: &mut Trainer, end: u64, most: u64) -> Result<Vec<StepReport>> {

@@ -238,9 +238,8 @@ impl<E> Named<E> {
 
 /// Every check of this module in one precision.
 pub fn suite(precision: Precision) -> Vec<Named> {
-    let parities = cases()
-        .into_iter()
-        .map(|case| Named::new(case.name, move |device| parity(device, precision, &case)));
+    let parities =
+        cases().into_iter().map(|case| Named::new(case.name, move |device| parity(device, precision, &case)));
     let rest: [(&str, fn(&Arc<Device>, Precision) -> Result<Check, CudaError>); 3] = [
         ("loss curve of 100 steps", loss_curve),
         ("same bits again and resumed", repeatable),

@@ -193,11 +193,9 @@ impl Memory {
         let size = bytes.next_multiple_of(256) + SPARE;
         let slice = self.stream.alloc_zeros::<u8>(size).map_err(|source| {
             match self.stream.context().mem_get_info() {
-                Ok((free, total)) if free < size => CudaError::Memory {
-                    needed_mib: size >> 20,
-                    free_mib: free >> 20,
-                    total_mib: total >> 20,
-                },
+                Ok((free, total)) if free < size => {
+                    CudaError::Memory { needed_mib: size >> 20, free_mib: free >> 20, total_mib: total >> 20 }
+                }
                 _ => CudaError::Driver { action: "allocate memory", source },
             }
         })?;

@@ -164,10 +164,7 @@ impl CudaTrainer {
         let issued = [&before, &runner.lowered.forward, &runner.lowered.backward, &after]
             .into_iter()
             .try_for_each(|commands| runner.lanes.issue(commands));
-        let graph = self
-            .stream
-            .end_capture(CUgraphInstantiate_flags(0))
-            .map_err(driver("capture a step"));
+        let graph = self.stream.end_capture(CUgraphInstantiate_flags(0)).map_err(driver("capture a step"));
         issued?;
         let graph = graph?.ok_or_else(|| CudaError::Unsupported("a step without work".into()))?;
         self.shape = Some(Shape { points, runner, graph });
