@@ -240,7 +240,8 @@ impl<E> Named<E> {
 pub fn suite(precision: Precision) -> Vec<Named> {
     let parities =
         cases().into_iter().map(|case| Named::new(case.name, move |device| parity(device, precision, &case)));
-    let rest: [(&str, fn(&Arc<Device>, Precision) -> Result<Check, CudaError>); 3] = [
+    type One = fn(&Arc<Device>, Precision) -> Result<Check, CudaError>;
+    let rest: [(&str, One); 3] = [
         ("loss curve of 100 steps", loss_curve),
         ("same bits again and resumed", repeatable),
         ("halts on a loss that is not finite", halts),
