@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
+use lab::devices::Device;
 use lab::experiment::Experiment;
 use lab::train::Trainer;
 use lab::{Learner, Prompts, Seed, Steps, Task};
 use serde_json::json;
 
+use crate::device::DeviceArgs;
 use crate::error::{Error, Result};
-use crate::train::{self, Device};
 use crate::{output, reproduce};
 
 /// Measure speed on this machine
@@ -29,19 +30,22 @@ enum What {
 }
 
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  iclab bench train --experiment r1 --device cpu --json\n  iclab bench train --experiment experiments/miniature.toml"
-)]
+#[command(after_help = "Examples:\n  iclab bench train --experiment r1 --device cpu --json\n  \
+                        iclab bench train --experiment r5 --device cuda --precision tf32 --batch 256\n  \
+                        iclab bench train --experiment experiments/miniature.toml")]
 struct TrainArgs {
-    /// r1, r7 (the LSTM), small (3 layers × 64, d=5, 11 points, batch 64), or an experiment file
+    /// r1, r5 (24 layers), r7 or lstm, small (3 layers × 64, d=5, 11 points, batch 64), or an experiment file
     #[arg(long, default_value = "r1")]
     experiment: String,
-    /// Where to train
-    #[arg(long, value_enum, default_value = "auto")]
-    device: Device,
-    /// Steps that are timed, after two that are not
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    steps: u32,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Prompts per step, instead of the experiment's
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batch: Option<u32>,
+    /// Steps that are timed after some that are not: each alone on the CPU (default 5), chunks of 100 on a CUDA device
+    /// (default 1000)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    steps: Option<u32>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -94,55 +98,117 @@ rate = 1e-4
 clip = 1.0
 "#;
 
-fn experiment(name: &str) -> Result<Experiment> {
+/// An experiment by its name here, or from a file.
+pub fn experiment(name: &str) -> Result<Experiment> {
     Ok(match name {
         "r1" => Experiment::parse(include_str!("../../../experiments/r1.toml"), Path::new("r1.toml"))?,
-        "r7" => Experiment::parse(include_str!("../../../experiments/r7.toml"), Path::new("r7.toml"))?,
+        "r5" => Experiment::parse(include_str!("../../../experiments/r5.toml"), Path::new("r5.toml"))?,
+        "r7" | "lstm" => {
+            Experiment::parse(include_str!("../../../experiments/r7.toml"), Path::new("r7.toml"))?
+        }
         "small" => Experiment::parse(SMALL, Path::new("small.toml"))?,
         path if path.ends_with(".toml") => Experiment::read(Path::new(path))?,
         other => {
             return Err(Error::Usage(format!(
-                "experiment '{other}'; accepted: r1, r7, small, or the name of a .toml file"
+                "experiment '{other}'; accepted: r1, r5, r7, lstm, small, or the name of a .toml file"
             )));
         }
     })
 }
 
-fn steps_of_training(args: &TrainArgs) -> Result<()> {
-    train::check_device(args.device)?;
-    let mut experiment = experiment(&args.experiment)?;
-    // The whole task from the first step on: the end of a curriculum is where the time goes.
-    (experiment.training.dims, experiment.training.points) = (None, None);
-    let mut trainer = Trainer::new(&experiment)?;
-    let bar = crate::progress::bar(args.steps as usize + 2);
-    let mut times = Vec::new();
-    for step in 0..args.steps + 2 {
-        let start = Instant::now();
-        trainer.step()?;
-        if step >= 2 {
-            times.push(start.elapsed().as_secs_f64() * 1e3);
-        }
-        bar.inc(1);
+/// Times of training steps, sampling included.
+pub struct Timing {
+    /// Milliseconds of a step, shortest first: of each step, or the means of chunks.
+    ms: Vec<f64>,
+    /// Steps in a chunk.
+    chunk: u32,
+    parameters: usize,
+    /// Bytes in use on the device.
+    device_bytes: Option<usize>,
+}
+
+impl Timing {
+    pub fn best_ms(&self) -> f64 {
+        self.ms[0]
     }
-    bar.finish_and_clear();
-    times.sort_by(f64::total_cmp);
-    let record = json!({
-        "benchmark": "train", "version": env!("CARGO_PKG_VERSION"), "machine": reproduce::machine(),
-        "threads": rayon::current_num_threads(), "experiment": experiment.name, "device": "cpu",
-        "parameters": trainer.layout.len(), "batch": experiment.training.batch, "points": experiment.task.points,
-        "steps": times.len(), "best_ms": times[0], "median_ms": times[times.len() / 2], "peak_mib": peak_mib(),
+
+    pub fn median_ms(&self) -> f64 {
+        self.ms[self.ms.len() / 2]
+    }
+}
+
+/// Times steps of an experiment on a device: of the whole task from the first step on, since the end of a curriculum is
+/// where the time goes.
+pub fn time_steps(
+    device: &Device,
+    experiment: &Experiment,
+    steps: u32,
+    mut heard: impl FnMut(),
+) -> Result<Timing> {
+    // A device is given many steps at once: one alone would be timed with its way there and back.
+    let (chunk, warm) = match device {
+        Device::Cpu => (1, 2),
+        Device::Cuda(..) => (steps.min(100), 1),
+    };
+    let mut experiment = experiment.clone();
+    (experiment.training.dims, experiment.training.points) = (None, None);
+    experiment.training.steps = experiment.training.steps.max(1_000_000);
+    let mut trainer = Trainer::on(device, &experiment, None)?;
+    let mut ms = Vec::new();
+    for round in 0..warm + steps / chunk {
+        let (start, end) = (Instant::now(), trainer.done() + u64::from(chunk));
+        while trainer.done() < end {
+            trainer.advance(end - trainer.done())?;
+        }
+        if round >= warm {
+            ms.push(start.elapsed().as_secs_f64() * 1e3 / f64::from(chunk));
+        }
+        heard();
+    }
+    ms.sort_by(f64::total_cmp);
+    Ok(Timing { ms, chunk, parameters: trainer.layout.len(), device_bytes: trainer.device_bytes() })
+}
+
+fn steps_of_training(args: &TrainArgs) -> Result<()> {
+    let mut experiment = experiment(&args.experiment)?;
+    experiment.training.batch = args.batch.map_or(experiment.training.batch, |batch| batch as usize);
+    let device = args.device.devices()?.choose(None)?.device;
+    let steps = args.steps.unwrap_or(match device {
+        Device::Cpu => 5,
+        Device::Cuda(..) => 1000,
     });
+    let bar = crate::progress::spinner(&format!("{} on {}", experiment.name, device.describe()));
+    let timing = time_steps(&device, &experiment, steps, || bar.tick())?;
+    bar.finish_and_clear();
+    let (best, median) = (timing.best_ms(), timing.median_ms());
+    let mut record = json!({
+        "benchmark": "train", "version": env!("CARGO_PKG_VERSION"), "machine": reproduce::machine(),
+        "threads": rayon::current_num_threads(), "experiment": experiment.name, "device": device.name(),
+        "parameters": timing.parameters, "batch": experiment.training.batch, "points": experiment.task.points,
+        "steps": timing.ms.len() * timing.chunk as usize, "best_ms": best, "median_ms": median,
+        "peak_mib": peak_mib(),
+    });
+    if let Device::Cuda(cuda, precision) = &device {
+        record["device"] = json!("cuda");
+        record["precision"] = json!(precision.name());
+        record["device_name"] = json!(cuda.info.name);
+        record["device_mib"] = json!(timing.device_bytes.map(|bytes| bytes as f64 / (1 << 20) as f64));
+        record["chunk"] = json!(timing.chunk);
+        record["prompts_per_second"] = json!(experiment.training.batch as f64 * 1e3 / median);
+    }
     if let Some(path) = &args.out {
         output::write_file(path, format!("{record:#}\n").as_bytes())?;
     }
     if args.json {
         println!("{record:#}");
     } else {
-        let (best, median) = (times[0], times[times.len() / 2]);
+        let digits = if median < 10.0 { 3 } else { 1 };
         println!(
-            "{}: {median:.1} ms a step (best {best:.1}), {} parameters",
+            "{} on {}: {median:.digits$} ms a step of {} prompts (best {best:.digits$}), {} parameters",
             experiment.name,
-            trainer.layout.len()
+            device.describe(),
+            experiment.training.batch,
+            timing.parameters
         );
     }
     Ok(())

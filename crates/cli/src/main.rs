@@ -1,12 +1,14 @@
 //! `iclab`: which algorithm does a sequence model run when it learns in context?
 //!
-//! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim fails, 2 an error.
+//! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error.
 
 // Doc comments here are help texts first: shapes such as [b,n,d] stay as they are.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod bench;
 mod compare;
+mod device;
+mod doctor;
 mod error;
 mod export;
 mod import;
@@ -37,12 +39,13 @@ use clap::{Parser, Subcommand};
   iclab reproduce                            check the paper's statements, write report/index.html
   iclab compare newton gd --out newton-gd    how do two algorithms relate?
   iclab train experiments/miniature.toml     train a network, minutes on two cores
+  iclab doctor                               what this machine has; checks its GPU
   iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
   iclab compare file:mine.npz newton --prompts p.npz --out mine
                                              … and its predictions against Newton
   iclab list solvers                         what there is
 
-Exit codes: 0 done and all claims asked for hold, 1 a claim fails, 2 an error."
+Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -61,6 +64,7 @@ enum Command {
     Predict(predict::PredictArgs),
     List(list::ListArgs),
     Bench(bench::BenchArgs),
+    Doctor(doctor::DoctorArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
 }
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Predict(args) => predict::run(&args).map(|()| true),
         Command::List(args) => list::run(&args).map(|()| true),
         Command::Bench(args) => bench::run(&args).map(|()| true),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => shell::completions(&args).map(|()| true),
         Command::Man(args) => shell::man(&args).map(|()| true),
     };

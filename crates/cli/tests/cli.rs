@@ -325,3 +325,22 @@ fn help_completions_and_manual_exist_for_every_command() {
         }
     }
 }
+
+#[test]
+fn the_doctor_names_what_is_missing() {
+    let dir = TempDir::new().unwrap();
+    let report = json(&{
+        let output = iclab(dir.path(), &["doctor", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    });
+    assert!(report["cpu"]["cores"].as_u64().unwrap() > 0);
+    assert_eq!(report["ok"], true);
+    let Some(missing) = report["cuda"]["missing"].as_str() else {
+        assert!(!report["checks"].as_array().unwrap().is_empty());
+        return;
+    };
+    let text = done(dir.path(), &["doctor"]);
+    assert!(text.contains("CPU") && text.contains("cores"), "{text}");
+    assert!(text.contains(missing) && text.contains("train on the CPU"), "{text}");
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{command, done, refused};
+use common::{command, done, entries, iclab, refused};
 
 const TINY: &str = r#"
 name = "tiny"
@@ -42,6 +42,10 @@ fn with(experiment: &str) -> TempDir {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("tiny.toml"), experiment).unwrap();
     dir
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
 /// The one run under `runs`.
@@ -238,7 +242,140 @@ fn an_unwritable_place_is_named() {
     std::fs::write(dir.path().join("occupied"), "x").unwrap();
     let sentence = refused(dir.path(), &["train", "tiny.toml", "--runs", "occupied"]);
     assert!(sentence.contains("occupied"), "{sentence}");
-    assert!(refused(dir.path(), &["train", "tiny.toml", "--device", "cuda"]).contains("cpu"));
+}
+
+/// Whether this machine has a CUDA device: then what is said about its absence is not.
+fn has_cuda() -> bool {
+    engine::cuda::Device::open(0).is_ok()
+}
+
+#[test]
+fn the_device_is_said_and_its_absence_named() {
+    let dir = with(&TINY.replace("steps = 400", "steps = 5"));
+    let sentence = refused(dir.path(), &["train", "tiny.toml", "--device", "cpu", "--precision", "tf32"]);
+    assert!(sentence.contains("--precision") && sentence.contains("CUDA"), "{sentence}");
+    let output = iclab(dir.path(), &["train", "tiny.toml", "--device", "cpu"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("training on the CPU (") && said.lines().count() == 1, "{said}");
+    if has_cuda() {
+        return;
+    }
+    for command in [&["train", "tiny.toml", "--seed", "1"][..], &["bench", "train", "--experiment", "small"]]
+    {
+        let sentence = refused(dir.path(), &[command, &["--device", "cuda"]].concat());
+        assert!(
+            sentence.contains("no CUDA device") && sentence.contains("the CPU still works"),
+            "{sentence}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(dir.path().join("runs")).unwrap().count(), 1, "nothing was begun");
+    let output = iclab(dir.path(), &["train", "tiny.toml", "--seed", "2"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.starts_with("training on the CPU ("), "{said}");
+    assert!(said.contains("no CUDA device: ") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn several_runs_in_one_command() {
+    let short = TINY.replace("steps = 400", "steps = 12");
+    let dir = with(&short);
+    std::fs::write(dir.path().join("other.toml"), short.replace("name = \"tiny\"", "name = \"other\""))
+        .unwrap();
+    let said = done(dir.path(), &["train", "tiny.toml", "other.toml", "--seeds", "2", "--device", "cpu"]);
+    assert_eq!(said.lines().count(), 4, "{said}");
+    assert_eq!(entries(&dir.path().join("runs")).len(), 4);
+    // The same bits as alone, one object for one run, an array for several.
+    let alone = with(&short);
+    let one: Value =
+        json(&done(alone.path(), &["train", "tiny.toml", "--seed", "1", "--device", "cpu", "--json"]));
+    let all: Value = json(&done(dir.path(), &["train", "tiny.toml", "other.toml", "--seeds", "2", "--json"]));
+    let all = all.as_array().unwrap();
+    assert_eq!(all.iter().map(|run| run["seed"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1, 0, 1]);
+    assert_eq!(all[1]["errors"], one["errors"]);
+    assert!(all[3]["run"].as_str().unwrap().contains("other-"));
+    // None is asked for twice.
+    let sentence = refused(dir.path(), &["train", "tiny.toml", "./tiny.toml"]);
+    assert!(sentence.contains("same run"), "{sentence}");
+}
+
+#[test]
+fn one_failing_run_does_not_lose_the_others() {
+    let short = TINY.replace("steps = 400", "steps = 12");
+    let dir = with(&short);
+    let wild = short.replace("rate = 1e-3", "rate = 1e18").replace("clip = 1.0\n", "");
+    std::fs::write(dir.path().join("wild.toml"), wild.replace("name = \"tiny\"", "name = \"wild\"")).unwrap();
+    let args = ["train", "tiny.toml", "wild.toml", "--seeds", "2", "--device", "cpu", "--json"];
+    let output = iclab(dir.path(), &args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("2 of 4 runs failed") && said.contains("wild-") && said.contains("the loss is"),
+        "{said}"
+    );
+    let all = json(&String::from_utf8(output.stdout).unwrap());
+    let failed: Vec<bool> = all.as_array().unwrap().iter().map(|run| run["error"].is_string()).collect();
+    assert_eq!(failed, [false, false, true, true]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_request_to_stop_saves_what_is_begun_of_several() {
+    let dir = with(&TINY.replace("steps = 400", "steps = 1000000"));
+    let child =
+        command(dir.path(), &["train", "tiny.toml", "--seeds", "2", "--device", "cpu"]).spawn().unwrap();
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    while !dir.path().join("runs").exists() || read_any_metrics(dir.path()).is_empty() {
+        assert!(std::time::Instant::now() < deadline, "no row of metrics in a minute");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("saved; the same command goes on"), "{said}");
+    assert!(said.contains("not begun; the same command goes on"), "{said}");
+}
+
+/// The metrics of the first run there is.
+fn read_any_metrics(dir: &Path) -> String {
+    let run = std::fs::read_dir(dir.join("runs")).unwrap().next();
+    run.and_then(|run| std::fs::read_to_string(run.unwrap().path().join("metrics.jsonl")).ok())
+        .unwrap_or_default()
+}
+
+#[test]
+fn runs_go_on_only_where_they_were_begun() {
+    let dir = with(&TINY.replace("steps = 400", "steps = 12"));
+    done(dir.path(), &["train", "tiny.toml", "--device", "cpu"]);
+    let run = run_dir(dir.path());
+    std::fs::remove_file(run.join("result.json")).unwrap(); // as if it were interrupted at the end
+    let path = run.join("checkpoint.safetensors");
+    let experiment = lab::experiment::Experiment::read(&dir.path().join("tiny.toml")).unwrap();
+    let layout = experiment.network.build(3, 6).unwrap().layout();
+    let saved = engine::checkpoint::load(&path, &layout).unwrap();
+    assert_eq!(saved.metadata["device"], "cpu");
+    let fake = |device: Option<&str>| {
+        let mut metadata = saved.metadata.clone();
+        metadata.remove("device");
+        metadata.extend(device.map(|name| ("device".into(), name.into())));
+        engine::checkpoint::save(&path, &layout, &saved.params, saved.adam.as_ref(), &metadata).unwrap();
+    };
+    fake(Some("cuda tf32"));
+    let before = std::fs::read(&path).unwrap();
+    let sentence = refused(dir.path(), &["train", "tiny.toml", "--device", "cpu"]);
+    for word in ["checkpoint.safetensors", "begun on cuda tf32", "--device cuda --precision tf32"] {
+        assert!(sentence.contains(word), "'{sentence}' lacks '{word}'");
+    }
+    if has_cuda() {
+        let sentence = refused(dir.path(), &["train", "tiny.toml", "--device", "cuda"]);
+        assert!(sentence.contains("begun on cuda tf32"), "{sentence}");
+    } else {
+        let sentence = refused(dir.path(), &["train", "tiny.toml"]);
+        assert!(sentence.contains("begun on cuda tf32"), "{sentence}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    // A checkpoint that does not say is the CPU's, and auto goes on there.
+    fake(None);
+    done(dir.path(), &["train", "tiny.toml"]);
 }
 
 #[test]

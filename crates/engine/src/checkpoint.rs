@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -180,6 +180,29 @@ pub fn load(path: &Path, layout: &ParamLayout) -> Result<Checkpoint, CheckpointE
     let bytes =
         fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), action: "read", source })?;
     parse(path, &bytes, layout)
+}
+
+/// The metadata of a checkpoint, without reading its tensors.
+pub fn metadata(path: &Path) -> Result<BTreeMap<String, String>, CheckpointError> {
+    const LONGEST: u64 = 100_000_000; // as the library's
+    let io = |source| CheckpointError::Io { path: path.into(), action: "read", source };
+    let format = |reason: &str| CheckpointError::Format { path: path.into(), reason: reason.into() };
+    let mut file = File::open(path).map_err(io)?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length).map_err(io)?;
+    let length = u64::from_le_bytes(length);
+    if length > LONGEST {
+        return Err(format("the header is too long"));
+    }
+    let mut header = Vec::new();
+    file.take(length).read_to_end(&mut header).map_err(io)?;
+    #[derive(serde::Deserialize)]
+    struct Header {
+        #[serde(rename = "__metadata__", default)]
+        metadata: BTreeMap<String, String>,
+    }
+    let header: Header = serde_json::from_slice(&header).map_err(|e| format(&e.to_string()))?;
+    Ok(header.metadata)
 }
 
 /// As [`load`], from bytes already read; `path` is for messages.

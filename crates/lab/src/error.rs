@@ -72,6 +72,9 @@ pub enum Error {
     /// From a checkpoint file.
     #[error(transparent)]
     Checkpoint(#[from] engine::checkpoint::CheckpointError),
+    /// From a CUDA device: missing, or failed.
+    #[error(transparent)]
+    Cuda(#[from] engine::cuda::CudaError),
     /// Training went wrong in a way that no further step can mend.
     #[error("{0}")]
     Training(String),

@@ -18,8 +18,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::devices::{self, Device};
 use crate::error::{Error, Result};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, TrainingSpec};
 use crate::tensorboard::EventFile;
 use crate::train::{StepReport, Trainer, bayes_floor};
 
@@ -75,6 +76,8 @@ pub struct Run {
     /// Where it is.
     pub dir: PathBuf,
     experiment: Experiment,
+    /// As checkpoints record it.
+    device: String,
     trainer: Trainer,
     window: Window,
     _lock: File,
@@ -92,6 +95,8 @@ const PLAN: &str = "plan.toml";
 const METRICS: &str = "metrics.jsonl";
 const CHECKPOINT: &str = "checkpoint.safetensors";
 const RESULT: &str = "result.json";
+/// Entry of a checkpoint's metadata.
+const DEVICE: &str = "device";
 
 fn file_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
@@ -117,9 +122,20 @@ pub fn finished(dir: &Path) -> Option<RunResult> {
     serde_json::from_str(&fs::read_to_string(dir.join(RESULT)).ok()?).ok()
 }
 
+/// The device that an interrupted run was begun on, as its checkpoint records it; `None` without one that can be read.
+pub fn recorded_device(dir: &Path) -> Option<String> {
+    Some(begun_on(&engine::checkpoint::metadata(&dir.join(CHECKPOINT)).ok()?))
+}
+
+/// Checkpoints of the first version do not say: they are the CPU's.
+fn begun_on(metadata: &BTreeMap<String, String>) -> String {
+    metadata.get(DEVICE).cloned().unwrap_or_else(|| Device::Cpu.name())
+}
+
 impl Run {
-    /// Opens the run of an experiment: a new directory, or an interrupted one where its checkpoint left it.
-    pub fn open(root: &Path, experiment: &Experiment) -> Result<Run> {
+    /// Opens the run of an experiment on a device: a new directory, or an interrupted one where its checkpoint left it.
+    /// A run goes on only on the device and in the precision that it was begun with.
+    pub fn open(root: &Path, experiment: &Experiment, device: &Device) -> Result<Run> {
         experiment.check()?;
         let dir = directory(root, experiment);
         fs::create_dir_all(&dir).map_err(file_error("create", &dir))?;
@@ -132,25 +148,35 @@ impl Run {
         remove_parts(&dir.join("kept"));
         let write = |path: PathBuf, bytes: &[u8]| engine::checkpoint::write_whole(&path, bytes);
         write(dir.join(PLAN), experiment.to_toml().as_bytes())?;
-        let mut trainer = Trainer::new(experiment)?;
-        let mut window = Window::default();
+        let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
+        let (mut saved, mut window) = (None, Window::default());
         let checkpoint = dir.join(CHECKPOINT);
         if checkpoint.exists() {
-            let saved = engine::checkpoint::load(&checkpoint, &trainer.layout)?;
-            let incomplete = |what: &str| Error::Content {
-                path: checkpoint.clone(),
-                why: format!("has no {what}; accepted: a checkpoint written by iclab train"),
-            };
-            trainer.params = saved.params;
-            trainer.adam = saved.adam.ok_or_else(|| incomplete("optimiser state"))?;
-            let text = saved.metadata.get("window").ok_or_else(|| incomplete("metrics window"))?;
+            let engine::checkpoint::Checkpoint { params, adam, metadata } =
+                engine::checkpoint::load(&checkpoint, &network.layout())?;
+            let content = |why: String| Error::Content { path: checkpoint.clone(), why };
+            let incomplete =
+                |what: &str| content(format!("has no {what}; accepted: a checkpoint written by iclab train"));
+            let begun = begun_on(&metadata);
+            if begun != device.name() {
+                return Err(content(format!(
+                    "this run was begun on {begun} and would not end with the same bits on {}; accepted: {}, \
+                     or another directory of runs (--runs)",
+                    device.name(),
+                    devices::arguments(&begun)
+                )));
+            }
+            let adam = adam.ok_or_else(|| incomplete("optimiser state"))?;
+            let text = metadata.get("window").ok_or_else(|| incomplete("metrics window"))?;
             window = serde_json::from_str(text).map_err(|_| incomplete("readable metrics window"))?;
+            saved = Some((params, adam));
         }
+        let trainer = Trainer::on(device, experiment, saved)?;
         // Rows after the checkpoint will be written again; a half-written row at the end is dropped.
         let kept = read_metrics(&dir)?.into_iter().filter(|row| row.step <= trainer.done());
         let rows: String = kept.map(|row| row_text(&row) + "\n").collect();
         write(dir.join(METRICS), rows.as_bytes())?;
-        Ok(Run { dir, experiment: experiment.clone(), trainer, window, _lock: lock })
+        Ok(Run { dir, experiment: experiment.clone(), device: device.name(), trainer, window, _lock: lock })
     }
 
     /// Steps taken so far.
@@ -173,44 +199,48 @@ impl Run {
         let kept = spec.kept_steps();
         let mut floor = Floor::default();
         while self.done() < spec.steps {
-            let report = self.trainer.step()?;
-            let step = self.done();
-            self.window.count += 1;
-            self.window.loss += report.loss;
-            self.window.norm += report.norm;
-            let mut row = None;
-            if step.is_multiple_of(spec.log_every) || step == spec.steps {
-                let count = self.window.count as f64;
-                let loss = self.window.loss / count;
-                let metrics_row = Metrics {
-                    step,
-                    loss,
-                    excess: floor.of(&self.experiment, &report)?.map(|floor| loss - floor),
-                    norm: self.window.norm / count,
-                    rate: report.rate,
-                    dims: report.dims,
-                    points: report.points,
-                    seconds: start.elapsed().as_secs_f64(),
-                };
-                writeln!(metrics, "{}", row_text(&metrics_row)).map_err(file_error("write", &path))?;
-                let mut scalars =
-                    vec![("loss", loss), ("gradient norm", metrics_row.norm), ("rate", report.rate)];
-                scalars.extend(metrics_row.excess.map(|e| ("excess loss", e)));
-                events.scalars(unix_seconds(), step, &scalars).map_err(file_error("write", &self.dir))?;
-                self.window = Window::default();
-                row = Some(metrics_row);
-            }
-            if kept.binary_search(&step).is_ok() {
-                self.save_kept(step)?;
-            }
-            progress(step, &report, row.as_ref());
-            let asked = stop();
-            if asked || step.is_multiple_of(spec.checkpoint_every) || step == spec.steps {
-                metrics.sync_data().map_err(file_error("write", &path))?;
-                self.save()?;
-            }
-            if asked && step < spec.steps {
-                return Ok(Stopped::Interrupted(step));
+            let first = self.done();
+            let reports = self.trainer.advance(steps_until_pause(&spec, &kept, first))?;
+            let last = self.done();
+            for (report, step) in reports.iter().zip(first + 1..) {
+                self.window.count += 1;
+                self.window.loss += report.loss;
+                self.window.norm += report.norm;
+                let mut row = None;
+                if step.is_multiple_of(spec.log_every) || step == spec.steps {
+                    let count = self.window.count as f64;
+                    let loss = self.window.loss / count;
+                    let metrics_row = Metrics {
+                        step,
+                        loss,
+                        excess: floor.of(&self.experiment, report)?.map(|floor| loss - floor),
+                        norm: self.window.norm / count,
+                        rate: report.rate,
+                        dims: report.dims,
+                        points: report.points,
+                        seconds: start.elapsed().as_secs_f64(),
+                    };
+                    writeln!(metrics, "{}", row_text(&metrics_row)).map_err(file_error("write", &path))?;
+                    let mut scalars =
+                        vec![("loss", loss), ("gradient norm", metrics_row.norm), ("rate", report.rate)];
+                    scalars.extend(metrics_row.excess.map(|e| ("excess loss", e)));
+                    events.scalars(unix_seconds(), step, &scalars).map_err(file_error("write", &self.dir))?;
+                    self.window = Window::default();
+                    row = Some(metrics_row);
+                }
+                if kept.binary_search(&step).is_ok() {
+                    self.save_kept(step)?;
+                }
+                progress(step, report, row.as_ref());
+                // Weights are those after the last of these steps: only there can anything be saved.
+                let asked = step == last && stop();
+                if asked || step.is_multiple_of(spec.checkpoint_every) || step == spec.steps {
+                    metrics.sync_data().map_err(file_error("write", &path))?;
+                    self.save()?;
+                }
+                if asked && step < spec.steps {
+                    return Ok(Stopped::Interrupted(step));
+                }
             }
         }
         let result = self.evaluate(1280)?;
@@ -224,27 +254,23 @@ impl Run {
             ("experiment".into(), self.experiment.to_toml()),
             ("network".into(), engine::interchange::network_to_json(self.trainer.network())),
             ("step".into(), self.done().to_string()),
+            (DEVICE.into(), self.device.clone()),
             ("window".into(), serde_json::to_string(&self.window).expect("plain data")),
         ])
     }
 
     fn save(&self) -> Result<()> {
-        let Trainer { layout, params, adam, .. } = &self.trainer;
-        Ok(engine::checkpoint::save(
-            &self.dir.join(CHECKPOINT),
-            layout,
-            params,
-            Some(adam),
-            &self.metadata(),
-        )?)
+        let (path, trainer) = (self.dir.join(CHECKPOINT), &self.trainer);
+        let (params, adam) = (trainer.params()?, trainer.adam()?);
+        Ok(engine::checkpoint::save(&path, &trainer.layout, &params, Some(&adam), &self.metadata())?)
     }
 
     fn save_kept(&self, step: u64) -> Result<()> {
         let folder = self.dir.join("kept");
         fs::create_dir_all(&folder).map_err(file_error("create", &folder))?;
         let path = folder.join(format!("step-{step:07}.safetensors"));
-        let Trainer { layout, params, .. } = &self.trainer;
-        Ok(engine::checkpoint::save(&path, layout, params, None, &self.metadata())?)
+        let (layout, params) = (&self.trainer.layout, self.trainer.params()?);
+        Ok(engine::checkpoint::save(&path, layout, &params, None, &self.metadata())?)
     }
 
     fn evaluate(&self, prompts: usize) -> Result<RunResult> {
@@ -259,6 +285,14 @@ impl Run {
             errors,
         })
     }
+}
+
+/// Steps until something has to be written: a row of metrics, a checkpoint, a kept one, or the end.
+fn steps_until_pause(spec: &TrainingSpec, kept: &[u64], done: u64) -> u64 {
+    let multiple = |every: u64| (done / every + 1).saturating_mul(every);
+    let kept = kept.iter().copied().find(|step| *step > done);
+    let next = [spec.steps, multiple(spec.log_every), multiple(spec.checkpoint_every)];
+    next.into_iter().chain(kept).min().map_or(1, |next| next - done)
 }
 
 /// The smallest possible loss changes only with the curriculum: computed once per shape.
@@ -296,4 +330,26 @@ fn row_text(row: &Metrics) -> String {
 
 fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_between_two_pauses() {
+        let text = include_str!("../../../experiments/miniature.toml");
+        let mut spec = Experiment::parse(text, Path::new("miniature.toml")).unwrap().training;
+        (spec.steps, spec.log_every, spec.checkpoint_every, spec.keep) = (1000, 30, 77, 9);
+        let kept = spec.kept_steps();
+        let (mut done, mut pauses) = (0, Vec::new());
+        while done < spec.steps {
+            done += steps_until_pause(&spec, &kept, done);
+            pauses.push(done);
+        }
+        let written = |step: &u64| {
+            [30, 77, 1000].iter().any(|every| step.is_multiple_of(*every)) || kept.contains(step)
+        };
+        assert_eq!(pauses, (1..=1000).filter(written).collect::<Vec<u64>>());
+    }
 }

@@ -1,17 +1,25 @@
 //! Training: one step is a pure function of the weights, the moments and the step's number.
 
-use engine::adam::{Adam, AdamConfig};
-use engine::networks::{Mode, Network};
-use engine::params::ParamLayout;
-use engine::runner::Runner;
+mod cpu;
+mod cuda;
 
+use std::borrow::Cow;
+
+use engine::adam::{Adam, AdamConfig};
+use engine::networks::Network;
+use engine::params::ParamLayout;
+use ndarray::Array2;
+
+use crate::devices::Device;
 use crate::error::{Error, Result};
-use crate::experiment::Experiment;
-use crate::networks::{Weights, tokens};
-use crate::prompts::Task;
+use crate::experiment::{Experiment, TrainingSpec};
+use crate::networks::Weights;
+use crate::prompts::{Prompts, Task};
 use crate::seed::Seed;
 use crate::solvers;
 use crate::steps::Steps;
+use cpu::Cpu;
+use cuda::Cuda;
 
 /// What one step reports.
 #[derive(Clone, Copy, Debug)]
@@ -28,44 +36,94 @@ pub struct StepReport {
     pub points: usize,
 }
 
+/// What a step does, a pure function of its number.
+#[derive(Clone, Copy, Debug)]
+struct StepSpec {
+    step: u64,
+    rate: f64,
+    dims: usize,
+    points: usize,
+}
+
+impl StepSpec {
+    fn of(experiment: &Experiment, step: u64) -> StepSpec {
+        let (spec, task) = (&experiment.training, &experiment.task);
+        StepSpec {
+            step,
+            rate: spec.rate_at(step),
+            dims: spec.dims.map_or(task.dim, |ramp| ramp.at(step, spec.steps)),
+            points: spec.points.map_or(task.points, |ramp| ramp.at(step, spec.steps)),
+        }
+    }
+
+    /// The step's prompts.
+    fn sample(&self, experiment: &Experiment) -> Result<Prompts> {
+        let (spec, task) = (&experiment.training, &experiment.task);
+        let task = Task::new(&task.function, &task.inputs, self.dims, self.points)?;
+        Ok(task.sample(Seed(spec.seed), "train", self.step * spec.batch as u64, spec.batch))
+    }
+
+    fn report(&self, loss: f64, norm: f64) -> StepReport {
+        StepReport { loss, norm, rate: self.rate, dims: self.dims, points: self.points }
+    }
+}
+
+fn not_finite(spec: &TrainingSpec, step: u64, loss: f64, norm: f64) -> Error {
+    Error::Training(format!(
+        "step {step}: the loss is {loss} and the gradient norm {norm}; the last checkpoint is untouched. \
+         A smaller rate (now {:e}) or clipping usually helps",
+        spec.rate
+    ))
+}
+
 /// A network in training.
 pub struct Trainer {
     experiment: Experiment,
     network: Network,
     /// Where parameters lie in the flat buffers.
     pub layout: ParamLayout,
-    /// Parameters.
-    pub params: Vec<f32>,
-    /// Moments and step count.
-    pub adam: Adam,
-    grads: Vec<f32>,
-    /// Buffers of the shape in use; rebuilt when a curriculum changes it.
-    runner: Option<Runner>,
+    backend: Backend,
+}
+
+/// Where parameters and moments are.
+enum Backend {
+    Cpu(Box<Cpu>),
+    Cuda(Box<Cuda>),
 }
 
 impl Trainer {
-    /// A fresh network.
+    /// A fresh network on the CPU.
     pub fn new(experiment: &Experiment) -> Result<Trainer> {
+        Trainer::on(&Device::Cpu, experiment, None)
+    }
+
+    /// A network on a device: a fresh one, or with parameters and moments that were saved.
+    pub fn on(device: &Device, experiment: &Experiment, saved: Option<(Vec<f32>, Adam)>) -> Result<Trainer> {
         experiment.check()?;
         let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
         let layout = network.layout();
-        let params = layout.initial(&Seed(experiment.training.seed));
-        let t = &experiment.training;
-        let config = AdamConfig { beta1: t.beta1 as f32, beta2: t.beta2 as f32, epsilon: t.epsilon as f32 };
-        Ok(Trainer {
-            experiment: experiment.clone(),
-            adam: Adam::new(config, layout.len()),
-            grads: vec![0.0; layout.len()],
-            network,
-            layout,
-            params,
-            runner: None,
-        })
+        let (params, adam) = saved.unwrap_or_else(|| {
+            let t = &experiment.training;
+            let config =
+                AdamConfig { beta1: t.beta1 as f32, beta2: t.beta2 as f32, epsilon: t.epsilon as f32 };
+            (layout.initial(&Seed(t.seed)), Adam::new(config, layout.len()))
+        });
+        let backend = match device {
+            Device::Cpu => Backend::Cpu(Box::new(Cpu::new(params, adam))),
+            Device::Cuda(device, precision) => {
+                let cuda = Cuda::new(device, *precision, experiment, &network, &params, &adam)?;
+                Backend::Cuda(Box::new(cuda))
+            }
+        };
+        Ok(Trainer { experiment: experiment.clone(), network, layout, backend })
     }
 
     /// Steps taken so far.
     pub fn done(&self) -> u64 {
-        self.adam.step
+        match &self.backend {
+            Backend::Cpu(cpu) => cpu.adam.step,
+            Backend::Cuda(cuda) => cuda.done(),
+        }
     }
 
     /// The network.
@@ -73,61 +131,74 @@ impl Trainer {
         &self.network
     }
 
+    /// Parameters as they are now.
+    pub fn params(&self) -> Result<Cow<'_, [f32]>> {
+        Ok(match &self.backend {
+            Backend::Cpu(cpu) => Cow::Borrowed(&cpu.params),
+            Backend::Cuda(cuda) => Cow::Owned(cuda.params()?),
+        })
+    }
+
+    /// Moments and step count as they are now.
+    pub fn adam(&self) -> Result<Cow<'_, Adam>> {
+        Ok(match &self.backend {
+            Backend::Cpu(cpu) => Cow::Borrowed(&cpu.adam),
+            Backend::Cuda(cuda) => Cow::Owned(cuda.adam()?),
+        })
+    }
+
+    /// Bytes of device memory in use; none on the CPU.
+    pub fn device_bytes(&self) -> Option<usize> {
+        match &self.backend {
+            Backend::Cpu(_) => None,
+            Backend::Cuda(cuda) => Some(cuda.bytes()),
+        }
+    }
+
     /// One gradient step on fresh prompts. A loss that is not finite is an error, and the weights are not touched.
     pub fn step(&mut self) -> Result<StepReport> {
-        let step = self.done();
-        let (spec, task) = (&self.experiment.training, &self.experiment.task);
-        let dims = spec.dims.map_or(task.dim, |ramp| ramp.at(step, spec.steps));
-        let points = spec.points.map_or(task.points, |ramp| ramp.at(step, spec.steps));
-        let batch = spec.batch;
-        let task = Task::new(&task.function, &task.inputs, dims, points)?;
-        let prompts = task.sample(Seed(spec.seed), "train", step * batch as u64, batch);
-        if self.runner.as_ref().is_none_or(|runner| runner.points() != points) {
-            self.runner = None; // free the old buffers before the new ones are made
-            self.runner = Some(self.network.runner(batch, 2 * points, Mode::Train)?);
+        let reports = self.advance(1)?;
+        reports.last().copied().ok_or_else(|| Error::Training("all steps are done".into()))
+    }
+
+    /// As many gradient steps as suit the device, at least one and at most `most`; what each reports. At a loss that is
+    /// not finite the steps before it are reported; when there are none it is an error, and the weights are not touched.
+    pub fn advance(&mut self, most: u64) -> Result<Vec<StepReport>> {
+        match &mut self.backend {
+            Backend::Cpu(cpu) => Ok(vec![cpu.step(&self.experiment, &self.network)?]),
+            Backend::Cuda(cuda) => cuda.advance(&self.experiment, most),
         }
-        let runner = self.runner.as_mut().expect("made above");
-        runner.set_tokens(&tokens(&prompts, self.network.features()))?;
-        let targets: Vec<f32> = prompts.ys.iter().map(|y| *y as f32).collect();
-        runner.set_targets(&targets)?;
-        self.grads.fill(0.0);
-        runner.forward(&self.params);
-        let loss = f64::from(runner.loss());
-        runner.backward(&self.params, &mut self.grads);
-        let norm = f64::from(engine::adam::gradient_norm(&self.grads));
-        if !loss.is_finite() || !norm.is_finite() {
-            return Err(Error::Training(format!(
-                "step {step}: the loss is {loss} and the gradient norm {norm}; the last checkpoint is untouched. \
-                 A smaller rate (now {:e}) or clipping usually helps",
-                spec.rate
-            )));
-        }
-        let rate = spec.rate_at(step);
-        self.adam.step(&mut self.params, &self.grads, rate as f32, spec.clip.map(|c| c as f32));
-        Ok(StepReport { loss, norm, rate, dims, points })
     }
 
     /// Mean squared error by pairs read, over `count` fresh prompts of the whole task.
     pub fn evaluate(&self, count: usize) -> Result<Vec<f64>> {
         let task = &self.experiment.task;
         let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
-        let weights = Weights {
-            network: self.network.clone(),
-            layout: self.layout.clone(),
-            params: self.params.clone(),
-        };
+        let seed = Seed(self.experiment.training.seed);
         let mut sums = vec![0.0; task.points];
-        const CHUNK: usize = 256;
-        for first in (0..count).step_by(CHUNK) {
-            let prompts = task.sample(
-                Seed(self.experiment.training.seed),
-                "eval",
-                first as u64,
-                CHUNK.min(count - first),
-            );
-            let errors = &weights.predictions(&prompts)? - &prompts.ys;
-            for row in errors.rows() {
+        let mut add = |prompts: &Prompts, predictions: Array2<f64>| {
+            for row in (&predictions - &prompts.ys).rows() {
                 sums.iter_mut().zip(row).for_each(|(sum, e)| *sum += e * e / count as f64);
+            }
+        };
+        match &self.backend {
+            Backend::Cpu(cpu) => {
+                let weights = Weights {
+                    network: self.network.clone(),
+                    layout: self.layout.clone(),
+                    params: cpu.params.clone(),
+                };
+                const CHUNK: usize = 256;
+                for first in (0..count).step_by(CHUNK) {
+                    let prompts = task.sample(seed, "eval", first as u64, CHUNK.min(count - first));
+                    add(&prompts, weights.predictions(&prompts)?);
+                }
+            }
+            Backend::Cuda(cuda) => {
+                let prompts = task.sample(seed, "eval", 0, count);
+                let values = cuda.predictions(&self.network, &prompts)?;
+                let predictions = Array2::from_shape_vec((count, task.points), values);
+                add(&prompts, predictions.map_err(|e| Error::BadData(e.to_string()))?);
             }
         }
         Ok(sums)

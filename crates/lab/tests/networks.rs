@@ -27,7 +27,8 @@ fn probed(network: &str) -> Probed {
         trainer.step().unwrap();
     }
     let network = trainer.network().clone();
-    let weights = Weights { layout: network.layout(), network, params: trainer.params };
+    let weights =
+        Weights { layout: network.layout(), network, params: trainer.params().unwrap().into_owned() };
     Probed::fit("x".into(), weights, &task(), Seed(1), 512).unwrap()
 }
 

@@ -19,7 +19,7 @@ pub fn iclab(dir: &Path, args: &[&str]) -> Output {
 /// Runs a command that must succeed; returns what it printed.
 pub fn done(dir: &Path, args: &[&str]) -> String {
     let output = iclab(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr = complaints(&output);
     assert_eq!(output.status.code(), Some(0), "iclab {}: {stderr}", args.join(" "));
     assert!(stderr.is_empty(), "progress is silent when not on a terminal, but: {stderr}");
     String::from_utf8(output.stdout).unwrap()
@@ -28,11 +28,17 @@ pub fn done(dir: &Path, args: &[&str]) -> String {
 /// Runs a command that must fail with exit code 2 and one sentence; returns the sentence.
 pub fn refused(dir: &Path, args: &[&str]) -> String {
     let output = iclab(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = complaints(&output);
     assert_eq!(output.status.code(), Some(2), "iclab {}: {stderr}", args.join(" "));
     assert!(stderr.starts_with("error: ") && !stderr.contains("panicked"), "{stderr}");
     assert!(output.stdout.is_empty());
     stderr
+}
+
+/// Standard error, but for the line that says where a network is trained.
+pub fn complaints(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    stderr.split_inclusive('\n').filter(|line| !line.starts_with("training on ")).collect()
 }
 
 /// Names in a directory, sorted.

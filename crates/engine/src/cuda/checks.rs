@@ -244,3 +244,69 @@ pub fn halts(device: &Arc<Device>, precision: Precision) -> Result<Check, CudaEr
     let error = f64::from(u8::from(!stopped) + u8::from(moved));
     Ok(Check { name: "halts on a loss that is not finite".into(), error, tolerance: 0.0 })
 }
+
+/// A check under a name, ready to run; several comparisons may belong to it.
+pub struct Named<E = CudaError> {
+    /// What it is about.
+    pub name: String,
+    run: Run<E>,
+}
+
+type Run<E> = Box<dyn Fn(&Arc<Device>) -> Result<Vec<Check>, E>>;
+
+impl<E> Named<E> {
+    /// Gives a check its name.
+    pub fn new(
+        name: impl Into<String>,
+        run: impl Fn(&Arc<Device>) -> Result<Vec<Check>, E> + 'static,
+    ) -> Named<E> {
+        Named { name: name.into(), run: Box::new(run) }
+    }
+
+    /// Runs it.
+    pub fn run(&self, device: &Arc<Device>) -> Result<Vec<Check>, E> {
+        (self.run)(device)
+    }
+}
+
+/// Every check of this module in one precision.
+pub fn suite(precision: Precision) -> Vec<Named> {
+    let parities =
+        cases().into_iter().map(|case| Named::new(case.name, move |device| parity(device, precision, &case)));
+    type One = fn(&Arc<Device>, Precision) -> Result<Check, CudaError>;
+    let rest: [(&str, One); 3] = [
+        ("loss curve of 100 steps", loss_curve),
+        ("same bits again and resumed", repeatable),
+        ("halts on a loss that is not finite", halts),
+    ];
+    let rest = rest
+        .into_iter()
+        .map(|(name, check)| Named::new(name, move |device| Ok(vec![check(device, precision)?])));
+    parities.chain(rest).collect()
+}
+
+/// The comparison that is farthest beyond its tolerance, or nearest to it.
+pub fn worst(checks: &[Check]) -> Option<&Check> {
+    // Exact ones have tolerance 0; what is not a number is worse than anything.
+    let badness = |check: &Check| match check.error {
+        error if error.is_nan() => f64::INFINITY,
+        0.0 => 0.0,
+        error => error / check.tolerance,
+    };
+    checks.iter().max_by(|a, b| badness(a).total_cmp(&badness(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_comparison_is_the_one_to_show() {
+        let check = |name: &str, error, tolerance| Check { name: name.into(), error, tolerance };
+        let found = [check("a", 1e-3, 1e-2), check("b", 1e-4, 1e-5), check("c", 0.0, 0.0)];
+        assert_eq!(worst(&found).unwrap().name, "b");
+        let found = [check("a", 1.0, 0.0), check("b", f64::NAN, 1.0), check("c", 1e3, 1.0)];
+        assert!(!worst(&found).unwrap().holds());
+        assert!(worst(&[]).is_none());
+    }
+}

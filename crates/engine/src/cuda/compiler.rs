@@ -116,8 +116,8 @@ unsafe fn cubin_of(program: sys::nvrtcProgram) -> Result<Vec<u8>, nvrtc::NvrtcEr
     }
 }
 
-/// `$XDG_CACHE_HOME/iclab/kernels`, or below the home directory.
-pub(crate) fn cache_directory() -> Option<PathBuf> {
+/// Where compiled kernels are kept: `$XDG_CACHE_HOME/iclab/kernels`, or below the home directory.
+pub fn cache_directory() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("iclab/kernels"))

@@ -1,7 +1,7 @@
 //! Opening a GPU, and its memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use cudarc::cublaslt::{result as lt, sys as lt_sys};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
@@ -40,6 +40,7 @@ pub struct Device {
     pub(crate) block_memory: usize,
     pub(crate) choices: Choices,
     pub(crate) bench: LazyBench,
+    preparing: Mutex<()>,
 }
 
 // SAFETY: a cuBLASLt handle may be used from any thread (its documentation says so); the context is bound by each call.
@@ -59,27 +60,16 @@ const OLDEST_DRIVER: i32 = 12000;
 impl Device {
     /// Opens the GPU with the given number, or says what is missing.
     pub fn open(ordinal: usize) -> Result<Arc<Device>, CudaError> {
-        let missing = |what: &str| CudaError::Unavailable(what.to_string());
-        // SAFETY: looks for libraries by name.
-        let [has_driver, has_blas, has_nvrtc] = unsafe {
-            [
-                driver::sys::is_culib_present(),
-                cudarc::cublaslt::sys::is_culib_present(),
-                nvrtc::sys::is_culib_present(),
-            ]
-        };
-        if !has_driver {
-            return Err(missing("the driver's library libcuda.so was not found"));
-        }
-        if !has_blas {
-            return Err(missing("libcublasLt.so was not found (it comes with the CUDA toolkit)"));
-        }
-        if !has_nvrtc {
-            return Err(missing("libnvrtc.so was not found (it comes with the CUDA toolkit)"));
-        }
-        // A library without one of the functions makes the binding panic.
-        catch_unwind(AssertUnwindSafe(|| Self::open_present(ordinal)))
-            .unwrap_or_else(|_| Err(missing("the driver or a CUDA library is too old")))
+        with_libraries(|| Self::open_present(ordinal))
+    }
+
+    /// How many GPUs the driver sees.
+    pub fn count() -> Result<usize, CudaError> {
+        with_libraries(|| {
+            let count = CudaContext::device_count()
+                .map_err(|e| CudaError::Unavailable(format!("the driver does not start ({e})")))?;
+            Ok(count.max(0) as usize)
+        })
     }
 
     fn open_present(ordinal: usize) -> Result<Arc<Device>, CudaError> {
@@ -128,13 +118,19 @@ impl Device {
             cublaslt: unsafe { lt_sys::cublasLtGetVersion() },
         };
         let blas = lt::create_handle().map_err(blas("start"))?;
-        let choices = Choices::read(&info);
-        Ok(Arc::new(Device { context, blas, info, block_memory, choices, bench: LazyBench::new() }))
+        let (choices, bench) = (Choices::read(&info), LazyBench::new());
+        Ok(Arc::new(Device { context, blas, info, block_memory, choices, bench, preparing: Mutex::new(()) }))
     }
 
     /// A stream of its own.
     pub(crate) fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
         self.context.new_stream().map_err(failed("make a stream"))
+    }
+
+    /// One network is prepared at a time: what is tried and kept then must be the same for all of them, and a capture
+    /// suffers no synchronisation of the whole device beside it.
+    pub(crate) fn preparing(&self) -> MutexGuard<'_, ()> {
+        self.preparing.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Waits until everything given to the device is done.
@@ -146,6 +142,31 @@ impl Device {
     pub fn free_memory(&self) -> Result<usize, CudaError> {
         Ok(self.context.mem_get_info().map_err(failed("ask for the memory"))?.0)
     }
+}
+
+/// Calls the driver where it and the libraries are there.
+fn with_libraries<T>(work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
+    let missing = |what: &str| CudaError::Unavailable(what.to_string());
+    // SAFETY: looks for libraries by name.
+    let [has_driver, has_blas, has_nvrtc] = unsafe {
+        [
+            driver::sys::is_culib_present(),
+            cudarc::cublaslt::sys::is_culib_present(),
+            nvrtc::sys::is_culib_present(),
+        ]
+    };
+    if !has_driver {
+        return Err(missing("the driver's library libcuda.so was not found"));
+    }
+    if !has_blas {
+        return Err(missing("libcublasLt.so was not found (it comes with the CUDA toolkit)"));
+    }
+    if !has_nvrtc {
+        return Err(missing("libnvrtc.so was not found (it comes with the CUDA toolkit)"));
+    }
+    // A library without one of the functions makes the binding panic.
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(missing("the driver or a CUDA library is too old")))
 }
 
 /// A pointer into device memory.
@@ -172,11 +193,9 @@ impl Memory {
         let size = bytes.next_multiple_of(256) + SPARE;
         let slice = self.stream.alloc_zeros::<u8>(size).map_err(|source| {
             match self.stream.context().mem_get_info() {
-                Ok((free, total)) if free < size => CudaError::Memory {
-                    needed_mib: size >> 20,
-                    free_mib: free >> 20,
-                    total_mib: total >> 20,
-                },
+                Ok((free, total)) if free < size => {
+                    CudaError::Memory { needed_mib: size >> 20, free_mib: free >> 20, total_mib: total >> 20 }
+                }
                 _ => CudaError::Driver { action: "allocate memory", source },
             }
         })?;
@@ -195,6 +214,7 @@ impl Memory {
 
     /// Copies from the host; returns when the bytes have been taken.
     pub(crate) fn write(&self, to: Pointer, bytes: &[u8]) -> Result<(), CudaError> {
+        self.stream.context().bind_to_thread().map_err(failed("bind the device"))?;
         // SAFETY: `to` is a buffer of this memory with at least as many bytes; pageable memory is copied before the call returns.
         unsafe { driver::result::memcpy_htod_async(to, bytes, self.stream.cu_stream()) }
             .map_err(failed("copy to the device"))?;
@@ -203,6 +223,7 @@ impl Memory {
 
     /// Copies to the host, after everything given to this memory's stream is done.
     pub(crate) fn read(&self, from: Pointer, bytes: &mut [u8]) -> Result<(), CudaError> {
+        self.stream.context().bind_to_thread().map_err(failed("bind the device"))?;
         // SAFETY: `from` is a buffer of this memory with at least as many bytes.
         unsafe { driver::result::memcpy_dtoh_async(bytes, from, self.stream.cu_stream()) }
             .map_err(failed("copy from the device"))?;

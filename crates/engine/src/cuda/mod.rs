@@ -1,7 +1,7 @@
 //! The same networks on an NVIDIA GPU.
 //!
 //! Nothing of CUDA is needed to build: the driver, cuBLASLt and NVRTC are loaded when a [`Device`] is opened. A
-//! [`Graph`](crate::runner::Graph) is *lowered* once to a list of [`program::Command`]s, cuBLASLt products and own kernels with their
+//! [`Graph`](crate::runner::Graph) is *lowered* once to a list of `program::Command`s, cuBLASLt products and own kernels with their
 //! pointers filled in; a training step is that list, captured as one CUDA graph and replayed.
 //!
 //! ```text
@@ -13,6 +13,7 @@
 //! lowering/    operations of a plan → commands, forward and backward
 //! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
 //! trainer.rs   whole training steps as one graph
+//! sampling.rs  one batch from a sampling kernel, to look at
 //! checks.rs    that all of this computes what the CPU computes
 //! ```
 
@@ -25,12 +26,15 @@ mod lowering;
 mod product;
 mod program;
 mod runner;
+mod sampling;
 mod trainer;
 
+pub use compiler::cache_directory;
 pub use device::{Device, DeviceInfo};
 pub use error::CudaError;
 pub use runner::CudaRunner;
-pub use trainer::{CudaTrainer, Feed, ScheduleRow, StepResult};
+pub use sampling::sample_once;
+pub use trainer::{CudaTrainer, Feed, ScheduleRow, StepResult, TABLE};
 
 /// How numbers are stored and multiplied on the device. Parameters, moments and the residual stream are
 /// float32 always.
@@ -53,6 +57,11 @@ impl Precision {
     /// The name in configs.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
+    }
+
+    /// The precision of a name.
+    pub fn named(name: &str) -> Option<Precision> {
+        Self::ALL.into_iter().find(|(_, other)| *other == name).map(|(precision, _)| precision)
     }
 
     /// Bytes of a stored activation.

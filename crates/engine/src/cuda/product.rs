@@ -207,10 +207,10 @@ impl Product {
         for algorithm in suggestions {
             self.algorithm = algorithm;
             // What the library suggests it may still refuse.
-            if let Ok(time) = self.device.time_product(self) {
-                if time < best.0 {
-                    best = (time, Some(algorithm));
-                }
+            if let Ok(time) = self.device.time_product(self)
+                && time < best.0
+            {
+                best = (time, Some(algorithm));
             }
         }
         let Some(algorithm) = best.1 else {

@@ -66,6 +66,7 @@ impl CudaRunner {
         [batch, tokens]: [usize; 2],
         mode: Mode,
     ) -> Result<CudaRunner, CudaError> {
+        let _preparing = device.preparing();
         let stream = device.stream()?;
         let parameters = Arc::new(ParameterMemory::new(&stream, precision, network.layout().len())?);
         Self::with(device, network.graph(batch, tokens, mode)?, precision, parameters, stream)

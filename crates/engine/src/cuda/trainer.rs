@@ -101,6 +101,7 @@ impl CudaTrainer {
         params: &[f32],
         adam: &Adam,
     ) -> Result<CudaTrainer, CudaError> {
+        let _preparing = device.preparing();
         let stream = device.stream()?;
         let parameters = Arc::new(ParameterMemory::new(&stream, precision, network.layout().len())?);
         parameters.set(params)?;
@@ -144,10 +145,12 @@ impl CudaTrainer {
 
     /// Prepares steps with `points` points per prompt, fed as said.
     pub fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), CudaError> {
+        let device = self.device.clone();
+        let _preparing = device.preparing();
         self.shape = None; // free the old buffers before the new ones are made
         let graph = self.network.graph(self.batch, 2 * points, Mode::Train)?;
-        let (device, parameters) = (&self.device, self.parameters.clone());
-        let runner = CudaRunner::with(device, graph, self.precision, parameters, self.stream.clone())?;
+        let parameters = self.parameters.clone();
+        let runner = CudaRunner::with(&device, graph, self.precision, parameters, self.stream.clone())?;
         let before = match feed {
             Feed::Host => Vec::new(),
             Feed::Kernel { source, threads } => vec![self.sampling(&runner, source, *threads)?],
@@ -161,10 +164,7 @@ impl CudaTrainer {
         let issued = [&before, &runner.lowered.forward, &runner.lowered.backward, &after]
             .into_iter()
             .try_for_each(|commands| runner.lanes.issue(commands));
-        let graph = self
-            .stream
-            .end_capture(CUgraphInstantiate_flags(0))
-            .map_err(driver("capture a step"));
+        let graph = self.stream.end_capture(CUgraphInstantiate_flags(0)).map_err(driver("capture a step"));
         issued?;
         let graph = graph?.ok_or_else(|| CudaError::Unsupported("a step without work".into()))?;
         self.shape = Some(Shape { points, runner, graph });
@@ -251,11 +251,29 @@ impl CudaTrainer {
         targets: &[f32],
     ) -> Result<Vec<StepResult>, CudaError> {
         self.write_schedule(&[row])?;
+        self.launch_fed(tokens, targets)?;
+        self.collect(1)
+    }
+
+    /// As [`CudaTrainer::run`], on prompts from the host: `next` gives tokens and targets of one step after the other.
+    pub fn run_host<E: From<CudaError>>(
+        &mut self,
+        schedule: &[ScheduleRow],
+        mut next: impl FnMut() -> Result<(Vec<f32>, Vec<f32>), E>,
+    ) -> Result<Vec<StepResult>, E> {
+        self.write_schedule(schedule)?;
+        for _ in schedule {
+            let (tokens, targets) = next()?;
+            self.launch_fed(&tokens, &targets)?;
+        }
+        Ok(self.collect(schedule.len())?)
+    }
+
+    fn launch_fed(&mut self, tokens: &[f32], targets: &[f32]) -> Result<(), CudaError> {
         let shape = self.shape.as_mut().expect("prepared before");
         shape.runner.set_tokens(tokens)?;
         shape.runner.set_targets(targets)?;
-        shape.graph.launch().map_err(driver("take a step"))?;
-        self.collect(1)
+        shape.graph.launch().map_err(driver("take a step"))
     }
 
     fn collect(&mut self, asked: usize) -> Result<Vec<StepResult>, CudaError> {

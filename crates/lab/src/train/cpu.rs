@@ -1,0 +1,50 @@
+//! Training steps on this machine's cores.
+
+use engine::adam::Adam;
+use engine::networks::{Mode, Network};
+use engine::runner::Runner;
+
+use super::{StepReport, StepSpec, not_finite};
+use crate::error::Result;
+use crate::experiment::Experiment;
+use crate::networks::tokens;
+
+/// Parameters, moments and buffers in memory.
+pub(super) struct Cpu {
+    pub params: Vec<f32>,
+    pub adam: Adam,
+    grads: Vec<f32>,
+    /// Buffers of the shape in use; rebuilt when a curriculum changes it.
+    runner: Option<Runner>,
+}
+
+impl Cpu {
+    pub fn new(params: Vec<f32>, adam: Adam) -> Cpu {
+        Cpu { grads: vec![0.0; params.len()], params, adam, runner: None }
+    }
+
+    /// One gradient step on fresh prompts.
+    pub fn step(&mut self, experiment: &Experiment, network: &Network) -> Result<StepReport> {
+        let spec = &experiment.training;
+        let step = StepSpec::of(experiment, self.adam.step);
+        let prompts = step.sample(experiment)?;
+        if self.runner.as_ref().is_none_or(|runner| runner.points() != step.points) {
+            self.runner = None; // free the old buffers before the new ones are made
+            self.runner = Some(network.runner(spec.batch, 2 * step.points, Mode::Train)?);
+        }
+        let runner = self.runner.as_mut().expect("made above");
+        runner.set_tokens(&tokens(&prompts, network.features()))?;
+        let targets: Vec<f32> = prompts.ys.iter().map(|y| *y as f32).collect();
+        runner.set_targets(&targets)?;
+        self.grads.fill(0.0);
+        runner.forward(&self.params);
+        let loss = f64::from(runner.loss());
+        runner.backward(&self.params, &mut self.grads);
+        let norm = f64::from(engine::adam::gradient_norm(&self.grads));
+        if !loss.is_finite() || !norm.is_finite() {
+            return Err(not_finite(spec, step.step, loss, norm));
+        }
+        self.adam.step(&mut self.params, &self.grads, step.rate as f32, spec.clip.map(|c| c as f32));
+        Ok(step.report(loss, norm))
+    }
+}
