@@ -83,6 +83,8 @@ struct Shape {
     points: usize,
     runner: CudaRunner,
     graph: CudaGraph,
+    /// The graph names its kernels, so that they must stay loaded.
+    _feed: Vec<Command>,
 }
 
 /// Rows of the schedule's table: the most steps that may be given to the device at once.
@@ -167,7 +169,7 @@ impl CudaTrainer {
         let graph = self.stream.end_capture(CUgraphInstantiate_flags(0)).map_err(driver("capture a step"));
         issued?;
         let graph = graph?.ok_or_else(|| CudaError::Unsupported("a step without work".into()))?;
-        self.shape = Some(Shape { points, runner, graph });
+        self.shape = Some(Shape { points, runner, graph, _feed: before });
         Ok(())
     }
 
