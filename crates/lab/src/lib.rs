@@ -16,6 +16,8 @@ pub mod linalg;
 pub mod solvers;
 pub mod steps;
 
+pub mod constructions;
+
 pub mod experiment;
 pub mod networks;
 pub mod probe;
