@@ -37,7 +37,8 @@ use clap::{Parser, Subcommand};
     after_help = "Examples:
   iclab reproduce                            check the paper's statements, write report/index.html
   iclab compare newton gd --out newton-gd    how do two algorithms relate?
-  iclab construct newton --out w.safetensors   weights that are Newton's iteration
+  iclab construct newton --out w.safetensors
+                                             weights that are Newton's iteration
   iclab train experiments/miniature.toml     train a network, minutes on two cores
   iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
   iclab compare file:mine.npz newton --prompts p.npz --out mine

@@ -10,8 +10,8 @@ use crate::text::{Weight, format_number, text_width};
 /// Size of slot names and of the numbers beside a matrix's name.
 const TINY: f64 = 9.5;
 /// Sides of slots of one entry and of many.
-const SCALAR: f64 = 12.0;
-const VECTOR: f64 = 32.0;
+const SCALAR: f64 = 11.0;
+const VECTOR: f64 = 28.0;
 /// Space between matrices.
 const GAP: f64 = 16.0;
 /// Height of a matrix's name.
@@ -26,6 +26,8 @@ pub struct Blocks<'a> {
     side: f64,
     names: f64,
     per_row: usize,
+    /// Whether the colours are explained below: once in a figure.
+    explained: bool,
     frame: Frame,
 }
 
@@ -41,19 +43,21 @@ impl<'a> Blocks<'a> {
         });
         let side_by_side = titles.fold(side + names, f64::max) + GAP;
         let count = panel.blocks.len().max(1);
-        let per_row = (((width + GAP) / side_by_side).floor() as usize).clamp(1, count);
+        // A little wider than asked is better than one matrix fewer.
+        let per_row = (((1.15 * width + GAP) / side_by_side).floor() as usize).clamp(1, count);
         let rows = count.div_ceil(per_row) as f64;
         let width = width.max(side_by_side * per_row as f64 - GAP);
         let labels = Labels::new(letter, &panel.title, "", "", width, width);
+        let explained = letter.is_empty() || letter == "(a)";
         let frame = Frame {
             width,
             height: rows * (NAME + names + side + GAP) - GAP,
             left: 2.0,
             right: 2.0,
             top: labels.above(),
-            bottom: 26.0,
+            bottom: if explained { 26.0 } else { 8.0 },
         };
-        Blocks { panel, labels, side, names, per_row, frame }
+        Blocks { panel, labels, side, names, per_row, explained, frame }
     }
 
     /// Start and extent of each slot from the edge of a matrix, and its first entry.
@@ -144,6 +148,9 @@ impl Drawing for Blocks<'_> {
             self.draw_matrix(svg, block, (px + column as f64 * wide, py + row as f64 * high));
         }
         self.labels.draw(svg, (px, py), self.frame, 0.0, 0.0);
+        if !self.explained {
+            return;
+        }
         let bottom = py + self.frame.height + 10.0;
         for (i, (sign, word)) in [(1.0, "positive"), (-1.0, "negative")].into_iter().enumerate() {
             let x = px + 82.0 * i as f64;

@@ -33,7 +33,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
         .flat_map(|cell| cell.deviations.iter().copied())
         .fold(f64::INFINITY, f64::min);
 
-    let sample = prompts(lab.seed, DIM, LAST, 1, 24)?;
+    let sample = prompts(lab.seed, DIM, LAST, 1, 8)?;
     let paper = recipe(Variant::Paper, &sample, LONG);
     let none = Misprints::default();
     let curves = [
@@ -103,9 +103,9 @@ fn run(lab: &Lab) -> Result<Outcome> {
         .figure("th1-deviation"),
     ];
     let series = curves.iter().zip(&measured).map(|((label, _, stroke), values)| {
-        let points = values.iter().enumerate().map(|(k, v)| (k as f64, v.max(1e-17)));
         // What has overflowed leaves the picture through its top.
-        let points = points.map(|(k, v)| (k, if v.is_finite() { v } else { f64::NAN }));
+        let shown = |v: f64| if v.is_finite() { v.max(1e-17) } else { f64::NAN };
+        let points = values.iter().enumerate().map(|(k, v)| (k as f64, shown(*v)));
         Series::new(*label, points.collect()).stroke(*stroke)
     });
     let figure = Figure {

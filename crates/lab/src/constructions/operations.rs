@@ -98,7 +98,7 @@ pub fn inner_product(
 /// *mul* of an a×b and a b×c matrix in each column, by a GELU MLP: `to` += left · right, row-major.
 ///
 /// GELU(z) + GELU(−z) = z·erf(z/√2) ≈ √(2/π) z², and xy = ¼[(x+y)² − (x−y)²]; factors are scaled by `scale`, so that the error
-/// falls like scale² until round-off, which grows like 1/scale², takes over.
+/// falls like scale² until round-off, which grows like 1/scale, takes over.
 pub fn mul_gelu(
     slots: &Slots,
     scale: f64,

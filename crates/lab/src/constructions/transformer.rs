@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, s};
 use serde::{Deserialize, Serialize};
 
@@ -227,7 +228,8 @@ impl Transformer {
         let query = head.query.apply(h.slice(s![first.., ..]));
         let key = head.key.apply(h.view());
         let mut scores = Array2::zeros((query.nrows(), seen + 1));
-        scores.slice_mut(s![.., ..seen]).assign(&query.dot(&key.slice(s![..seen, ..]).t()));
+        let keys = key.slice(s![..seen, ..]);
+        general_mat_mul(1.0, &query, &keys.t(), 0.0, &mut scores.slice_mut(s![.., ..seen]));
         for (i, mut row) in scores.outer_iter_mut().enumerate() {
             let p = first + i;
             let asked = p >= seen;
