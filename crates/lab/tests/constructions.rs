@@ -274,7 +274,7 @@ fn nonsense_is_refused_with_a_reason() {
     let refusal = |change: &dyn Fn(&mut Recipe)| {
         let mut recipe = good.clone();
         change(&mut recipe);
-        build(&recipe).err().expect("refused").to_string()
+        build(&recipe).expect_err("refused").to_string()
     };
     assert!(refusal(&|r| r.dim = 0).contains("dimension d is 0; accepted: 1 to"));
     assert!(refusal(&|r| r.pairs = 1 << 40).contains("accepted: at most"));

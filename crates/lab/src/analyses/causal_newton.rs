@@ -56,7 +56,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
             Kind::Erratum,
             "Score of the remark: median squared error / d at t = 80 after 16 iterations (no prediction: about 0.5)",
             error(&remarked, LATE, PAIRS),
-            Bound::AtLeast(1e6),
+            Bound::AtLeast(10.0),
         )
         .quoted("the rest of the proof follows similarly")
         .figure("th4-causal"),
