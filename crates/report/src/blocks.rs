@@ -8,9 +8,9 @@ use crate::svg::{Align, Style, Svg, Tone};
 use crate::text::{Weight, format_number, text_width};
 
 /// Size of slot names and of the numbers beside a matrix's name.
-const TINY: f64 = 9.5;
+const TINY: f64 = 9.0;
 /// Sides of slots of one entry and of many.
-const SCALAR: f64 = 11.0;
+const SCALAR: f64 = 12.0;
 const VECTOR: f64 = 28.0;
 /// Space between matrices.
 const GAP: f64 = 16.0;
