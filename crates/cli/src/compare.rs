@@ -42,9 +42,10 @@ pub enum Measure {
     iclab compare newton bfgs:line_search=armijo --inputs skewed:kappa=100 --out ill\n  \
     iclab compare file:mine.npz newton --prompts p.npz --out mine     (predictions of a model trained elsewhere)\n  \
     iclab compare run:runs/miniature-0123456789abcdef newton --dim 5 --points 16 --out layers     (a network trained here)\n  \
+    iclab compare construct:w.safetensors newton --prompts 64 --out same     (weights made by iclab construct)\n  \
     iclab compare --plan newton-gd/plan.toml --out again")]
 pub struct CompareArgs {
-    /// Learner A (horizontal axis): NAME:setting=value, file:PREDICTIONS.npz, or run:DIRECTORY
+    /// Learner A (horizontal axis): NAME:setting=value, file:PREDICTIONS.npz, construct:WEIGHTS.safetensors, or run:DIRECTORY
     #[arg(required_unless_present = "plan")]
     a: Option<String>,
     /// Learner B (vertical axis), which is searched for the best match

@@ -1,4 +1,4 @@
-//! Learners by name: an algorithm of the registry, or a file of predictions made elsewhere.
+//! Learners by name: an algorithm of the registry, constructed weights, a trained network, or a file of predictions.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,15 @@ use lab::registry::Id;
 use lab::{Learner, Prompts, Questions, Seed, Steps, Task, Trajectory};
 use ndarray::{Array3, Array4};
 
+use crate::construct;
 use crate::error::{Error, Result};
 use crate::npz::Reader;
 
-/// Builds `newton`, `gd:eta=0.01`, …, reads `file:o.npz`, or probes the network of `run:runs/NAME`.
+/// Builds `newton`, `gd:eta=0.01`, …, reads `file:o.npz` or `construct:w.safetensors`, or probes the network of `run:runs/NAME`.
 pub fn build(text: &str) -> Result<Box<dyn Learner>> {
     match text.split_once(':') {
         Some(("file", path)) => Ok(Box::new(Recorded::read(Path::new(path))?)),
+        Some(("construct", path)) => Ok(Box::new(construct::learner(Path::new(path))?)),
         Some(("run", path)) => probed(Path::new(path)),
         _ => Ok(lab::solvers::build(text)?),
     }
@@ -38,7 +40,7 @@ fn probed(dir: &Path) -> Result<Box<dyn Learner>> {
 
 /// The same with every default written out, for plans.
 pub fn resolve(text: &str) -> Result<String> {
-    if text.starts_with("file:") || text.starts_with("run:") {
+    if ["file:", "construct:", "run:"].iter().any(|kind| text.starts_with(kind)) {
         Ok(text.to_string())
     } else {
         Ok(lab::solvers::resolve(text)?)

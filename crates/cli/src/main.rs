@@ -7,6 +7,7 @@
 
 mod bench;
 mod compare;
+mod construct;
 mod device;
 mod doctor;
 mod error;
@@ -38,6 +39,8 @@ use clap::{Parser, Subcommand};
     after_help = "Examples:
   iclab reproduce                            check the paper's statements, write report/index.html
   iclab compare newton gd --out newton-gd    how do two algorithms relate?
+  iclab construct newton --out w.safetensors
+                                             weights that are Newton's iteration
   iclab train experiments/miniature.toml     train a network, minutes on two cores
   iclab doctor                               what this machine has; checks its GPU
   iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
@@ -57,6 +60,7 @@ enum Command {
     Reproduce(reproduce::ReproduceArgs),
     Claims(reproduce::ClaimsArgs),
     Compare(compare::CompareArgs),
+    Construct(construct::ConstructArgs),
     Train(train::TrainArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Claims(args) => reproduce::claims(&args),
         Command::Compare(args) => compare::run(&args).map(|()| true),
+        Command::Construct(args) => construct::run(&args).map(|()| true),
         Command::Train(args) => train::run(&args).map(|()| true),
         Command::Import(args) => import::run(&args).map(|()| true),
         Command::Export(args) => export::run(&args).map(|()| true),

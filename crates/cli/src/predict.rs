@@ -16,9 +16,10 @@ use crate::{learners, progress, task};
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab predict newton --steps 0..=24 --prompts p.npz --out o.npz\n  \
                         iclab predict gd:eta=0.01 --steps pow2:0..=12 --prompts p.npz --out gd.npz\n  \
-                        iclab predict bfgs:line_search=armijo --prompts p.npz --out bfgs.npz")]
+                        iclab predict bfgs:line_search=armijo --prompts p.npz --out bfgs.npz\n  \
+                        iclab predict construct:w.safetensors --prompts p.npz --out constructed.npz")]
 pub struct PredictArgs {
-    /// Learner, with settings as NAME:setting=value (see `iclab list solvers`)
+    /// Learner, with settings as NAME:setting=value (see `iclab list solvers`), construct:WEIGHTS.safetensors, or run:DIRECTORY
     learner: String,
     /// Steps to record: 5, 1,50,100, 0..=24, 50..=1300/50, pow2:0..=12; the learner's own when left out
     #[arg(long)]

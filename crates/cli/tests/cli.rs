@@ -88,6 +88,60 @@ fn predictions_of_a_file_match_the_learner_that_made_it() {
 }
 
 #[test]
+fn constructed_weights_predict_what_the_algorithm_does() {
+    let dir = with_prompts(); // d = 4, 9 points
+    for (variant, layers, width) in [("compact", 9, 17), ("paper", 14, 32)] {
+        let task = ["--variant", variant, "--iterations", "6", "--dim", "4", "--points", "8"];
+        let task = [&["construct", "newton"], &task[..], &["--out", "w.safetensors"]].concat();
+        let said = done(dir.path(), &task);
+        assert!(said.contains(&format!("6 iterations, {layers} layers, width {width}, 2 heads")), "{said}");
+        let result = json(&done(dir.path(), &[&task[..], &["--json"]].concat()));
+        assert!(result["deviation"].as_f64().unwrap() < 1e-9, "{result}");
+        let readme = std::fs::read_to_string(dir.path().join("w.README.md")).unwrap();
+        assert!(readme.contains("## Slots") && readme.contains("Newton"), "{readme}");
+        assert!(std::fs::read(dir.path().join("w.png")).unwrap().starts_with(b"\x89PNG"));
+        assert!(std::fs::read_to_string(dir.path().join("w.svg")).unwrap().contains("Newton"));
+
+        let learner = "construct:w.safetensors";
+        let said = done(dir.path(), &["predict", learner, "--prompts", "p.npz", "--out", "o.npz"]);
+        assert!(said.contains("at steps 0..=6 on 12 prompts of 9 points"), "{said}");
+        let solver = result["algorithm"].as_str().unwrap();
+        let against = |a: &str, b: &str, measure: &str| {
+            let args = ["compare", a, b, "--steps-a", "0..=6", "--steps-b", "0..=6", "--prompts", "p.npz"];
+            let args = [&args[..], &["--measure", measure, "--out", "c", "--json"]].concat();
+            json(&done(dir.path(), &args))
+        };
+        let result = against(learner, solver, "l2e");
+        assert_eq!(result["best"], json("[0,1,2,3,4,5,6]"), "{variant}");
+        assert_eq!(against("file:o.npz", solver, "sime")["best"], json("[0,1,2,3,4,5,6]"), "{variant}");
+    }
+    let sentence = refused(
+        dir.path(),
+        &["predict", "construct:w.safetensors", "--steps", "7", "--prompts", "p.npz", "--out", "x.npz"],
+    );
+    assert!(sentence.contains("iterations 0 to 6"), "{sentence}");
+    done(dir.path(), &["sample", "--dim", "4", "--points", "10", "--prompts", "2", "--out", "long.npz"]);
+    let sentence = refused(
+        dir.path(),
+        &["predict", "construct:w.safetensors", "--prompts", "long.npz", "--out", "x.npz"],
+    );
+    assert!(sentence.contains("10 points") && sentence.contains("at most 9"), "{sentence}");
+}
+
+#[test]
+fn the_printed_construction_says_how_wrong_it_is() {
+    let dir = TempDir::new().unwrap();
+    let args = ["construct", "newton", "--iterations", "2", "--dim", "3", "--points", "6", "--json", "--out"];
+    let deviation = |more: &[&str]| {
+        let result = json(&done(dir.path(), &[&args[..], &["w.safetensors"], more].concat()));
+        result["deviation"].as_f64().unwrap()
+    };
+    assert!(deviation(&["--variant", "printed"]) > 0.01);
+    assert!(deviation(&["--variant", "causal"]) > 1e-6, "under a causal mask it is not exact");
+    assert!(deviation(&[]) < 1e-9);
+}
+
+#[test]
 fn every_solver_predicts_with_its_own_default_steps() {
     let dir = with_prompts();
     let all = json(&done(dir.path(), &["list", "solvers", "--json"]));
@@ -164,6 +218,33 @@ fn bad_arguments_get_one_clear_sentence() {
         ("compare newton gd --prompts 8 --from 41 --out c", &["t=41", "below 41"]),
         ("compare newton gd --prompts 8 --queries 3 --measure simw --out c", &["3 queries"]),
         ("compare newton gd --prompts p.npz --measure simw --out c", &["fresh queries"]),
+        ("construct newton --out w.bin", &["w.bin", ".safetensors"]),
+        (
+            "construct newton --out foreign/deep/w.safetensors --dim 2 --points 3",
+            &["foreign/deep/w.safetensors"],
+        ),
+        ("construct newton --iterations -1 --out w.safetensors", &["-1", "0..=4096"]),
+        ("construct newton --dim 0 --out w.safetensors", &["'0'", "1..=128"]),
+        ("construct newton --points 0 --out w.safetensors", &["'0'", "1..=512"]),
+        (
+            "construct newton --dim 2 --points 4 --alpha 9 --out w.safetensors",
+            &["alpha 9", "convergent range", "below 2/λ²"],
+        ),
+        ("construct newton --dim 2 --points 4 --alpha -1 --out w.safetensors", &["alpha -1", "above 0"]),
+        ("construct newton --dim 2 --points 4 --alpha nan --out w.safetensors", &["alpha NaN", "above 0"]),
+        ("construct newton --dim 2 --points 4 --eta 1 --out w.safetensors", &["eta", "--alpha"]),
+        (
+            "construct gd --dim 2 --points 4 --eta 9 --out w.safetensors",
+            &["eta 9", "convergent range", "below 2/λ "],
+        ),
+        ("construct gd --variant paper --out w.safetensors", &["--variant"]),
+        ("construct newton --inputs skewd --out w.safetensors", &["did you mean skewed"]),
+        ("construct cg --out w.safetensors", &["cg", "newton"]),
+        (
+            "predict construct:absent.safetensors --prompts p.npz --out o.npz",
+            &["absent.safetensors", "No such file"],
+        ),
+        ("predict construct:a-file --prompts p.npz --out o.npz", &["a-file", "what iclab construct writes"]),
         ("reproduce --only F99 --out c", &["F99"]),
         ("reproduce --only E3 --out foreign", &["foreign"]),
         ("reproduce --only E3 --out /proc/nowhere/report", &["/proc/nowhere"]),
@@ -313,7 +394,7 @@ fn a_claim_that_cannot_be_shown_fails_and_the_exit_code_says_so() {
 fn help_completions_and_manual_exist_for_every_command() {
     let dir = TempDir::new().unwrap();
     let help = done(dir.path(), &["--help"]);
-    for command in ["reproduce", "claims", "compare", "sample", "predict", "list"] {
+    for command in ["reproduce", "claims", "compare", "construct", "sample", "predict", "list"] {
         assert!(help.contains(command));
         assert!(
             done(dir.path(), &[command, "--help"]).contains("Examples:"),

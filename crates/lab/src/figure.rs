@@ -25,6 +25,39 @@ pub enum Panel {
     Heatmap(HeatmapPanel),
     /// Curves over a numeric axis.
     Lines(LinesPanel),
+    /// Weights as matrices cut into named blocks.
+    Blocks(BlocksPanel),
+}
+
+impl Panel {
+    /// Its title, may be empty.
+    pub fn title(&self) -> &str {
+        match self {
+            Panel::Heatmap(panel) => &panel.title,
+            Panel::Lines(panel) => &panel.title,
+            Panel::Blocks(panel) => &panel.title,
+        }
+    }
+}
+
+/// Square matrices over the same named slots, side by side.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BlocksPanel {
+    /// Panel title, may be empty.
+    pub title: String,
+    /// Names and sizes of the slots, in the order of rows and columns.
+    pub slots: Vec<(String, usize)>,
+    /// The matrices, in reading order.
+    pub blocks: Vec<Block>,
+}
+
+/// One matrix of a [`BlocksPanel`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Block {
+    /// Its name: `V₁`.
+    pub name: String,
+    /// `values[row][column]`, as many of both as the slots have entries.
+    pub values: Vec<Vec<f64>>,
 }
 
 /// How an axis maps numbers to space.

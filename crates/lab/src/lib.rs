@@ -17,6 +17,8 @@ pub mod linalg;
 pub mod solvers;
 pub mod steps;
 
+pub mod constructions;
+
 pub mod checks;
 pub mod devices;
 pub mod experiment;

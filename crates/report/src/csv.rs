@@ -1,39 +1,44 @@
 //! The numbers behind every picture: tidy CSV, one observation a row, floats that read back bit for bit.
 
-use lab::figure::{At, Figure, HeatmapPanel, LinesPanel, Panel, Table};
+use lab::figure::{At, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Table};
 
 const LINES: [&str; 6] = ["series", "x", "y", "low", "high", "grade"];
 const HEATMAP: [&str; 7] =
     ["x_step", "y_step", "value", "is_best", "best_low_step", "best_high_step", "floor"];
 
-/// All numbers of a figure. `panel` counts from 1; a figure that mixes panel kinds has the columns of both.
+const BLOCKS: [&str; 6] = ["matrix", "row_slot", "row", "column_slot", "column", "weight"];
+
+/// All numbers of a figure. `panel` counts from 1; a figure that mixes panel kinds has the columns of all.
 ///
 /// Lines: `series,x,y,low,high,grade`; a reference line is a row whose other coordinate is empty. Heat-maps:
-/// `x_step,y_step,value,is_best,best_low_step,best_high_step,floor`, the interval only on the best row.
+/// `x_step,y_step,value,is_best,best_low_step,best_high_step,floor`, the interval only on the best row. Blocks:
+/// `matrix,row_slot,row,column_slot,column,weight`, rows and columns counted within their slots, only weights that are not 0.
 pub fn figure_csv(figure: &Figure) -> String {
-    let lines = figure.panels.iter().any(|p| matches!(p, Panel::Lines(_)));
-    let heatmap = figure.panels.iter().any(|p| matches!(p, Panel::Heatmap(_)));
+    let kinds: [&[&str]; 3] = [&LINES, &HEATMAP, &BLOCKS];
+    let kind = |panel: &Panel| match panel {
+        Panel::Lines(_) => 0,
+        Panel::Heatmap(_) => 1,
+        Panel::Blocks(_) => 2,
+    };
+    let present: Vec<usize> =
+        (0..kinds.len()).filter(|k| figure.panels.iter().any(|panel| kind(panel) == *k)).collect();
     let mut out = String::new();
     let mut head = vec!["panel".to_string(), "panel_title".to_string()];
-    head.extend(LINES.iter().filter(|_| lines).map(ToString::to_string));
-    head.extend(HEATMAP.iter().filter(|_| heatmap).map(ToString::to_string));
+    present.iter().for_each(|&k| head.extend(kinds[k].iter().map(ToString::to_string)));
     push_row(&mut out, &head);
     for (i, panel) in figure.panels.iter().enumerate() {
-        let (title, rows) = match panel {
-            Panel::Lines(panel) => (&panel.title, line_rows(panel)),
-            Panel::Heatmap(panel) => (&panel.title, heatmap_rows(panel)),
+        let rows = match panel {
+            Panel::Lines(panel) => line_rows(panel),
+            Panel::Heatmap(panel) => heatmap_rows(panel),
+            Panel::Blocks(panel) => block_rows(panel),
         };
         for row in rows {
-            let mut fields = vec![(i + 1).to_string(), title.clone()];
-            let pad = |n: usize| std::iter::repeat_n(String::new(), n);
-            match panel {
-                Panel::Lines(_) => {
-                    fields.extend(row);
-                    fields.extend(pad(if heatmap { HEATMAP.len() } else { 0 }));
-                }
-                Panel::Heatmap(_) => {
-                    fields.extend(pad(if lines { LINES.len() } else { 0 }));
-                    fields.extend(row);
+            let mut fields = vec![(i + 1).to_string(), panel.title().to_string()];
+            for &k in &present {
+                if k == kind(panel) {
+                    fields.extend(row.iter().cloned());
+                } else {
+                    fields.extend(std::iter::repeat_n(String::new(), kinds[k].len()));
                 }
             }
             push_row(&mut out, &fields);
@@ -80,6 +85,21 @@ fn heatmap_rows(panel: &HeatmapPanel) -> Vec<Vec<String>> {
             let (low, high) = interval.map_or_else(Default::default, |(l, h)| (step(l), step(h)));
             let floor = panel.floor.map_or_else(String::new, float);
             rows.push(vec![x.to_string(), y.to_string(), float(value), best.to_string(), low, high, floor]);
+        }
+    }
+    rows
+}
+
+fn block_rows(panel: &BlocksPanel) -> Vec<Vec<String>> {
+    let names: Vec<(&str, usize)> =
+        panel.slots.iter().flat_map(|(name, size)| (0..*size).map(move |i| (name.as_str(), i))).collect();
+    let mut rows = Vec::new();
+    for block in &panel.blocks {
+        for (row, values) in names.iter().zip(&block.values) {
+            for (column, value) in names.iter().zip(values).filter(|(_, v)| **v != 0.0) {
+                let [row, column] = [row, column].map(|(name, i)| (name.to_string(), i.to_string()));
+                rows.push(vec![block.name.clone(), row.0, row.1, column.0, column.1, float(*value)]);
+            }
         }
     }
     rows

@@ -2,6 +2,7 @@
 
 use lab::figure::{Figure, Panel};
 
+use crate::blocks::Blocks;
 use crate::heatmap::Heatmap;
 use crate::lines::Lines;
 use crate::panel::{Drawing, Frame};
@@ -51,10 +52,7 @@ pub fn panel_svgs(figure: &Figure) -> Vec<(f64, String)> {
         drawing.draw(&mut svg, frame.left + 2.0, top + 2.0);
         let (width, height) =
             (frame.left + frame.width + frame.right + 4.0, top + frame.height + bottom + 2.0);
-        let title = match panel {
-            Panel::Heatmap(p) => &p.title,
-            Panel::Lines(p) => &p.title,
-        };
+        let title = panel.title();
         let label =
             if title.is_empty() { figure.title.clone() } else { format!("{}: {title}", figure.title) };
         drawn.push((width, svg.finish(width, height, &label, "")));
@@ -85,6 +83,7 @@ fn measure(figure: &Figure, (width, height): (f64, f64)) -> Vec<Box<dyn Drawing 
         panels.push(match panel {
             Panel::Heatmap(p) => Box::new(Heatmap::new(p, &letter, &key, width, height)),
             Panel::Lines(p) => Box::new(Lines::new(p, &letter, &key, width, height)),
+            Panel::Blocks(p) => Box::new(Blocks::new(p, &letter, width)),
         });
     }
     panels

@@ -4,12 +4,14 @@
 //!
 //! ```text
 //! Figure ─ layout ─┬─ lines ── axis, families, legend ─┐
-//!                  └─ heatmap ── palette, panel ───────┴─ svg ─┬─ png
+//!                  ├─ heatmap ── palette, panel ───────┼─ svg ─┬─ png
+//!                  └─ blocks ──────────────────────────┘       │
 //! Figure, Table ── csv                                          └─ html (with Claims by way of ledger)
 //! Findings ── write: index.html, figures/, tables/, ledger.json
 //! ```
 
 mod axis;
+mod blocks;
 mod csv;
 mod families;
 mod heatmap;

@@ -343,3 +343,19 @@ fn empty_findings_make_a_page_and_undefined_values_a_word() {
     };
     assert!(crate::index_html(&[found], &About::default()).contains("<b class=\"num\">undefined</b>"));
 }
+
+#[test]
+fn blocks_tell_every_weight() {
+    let figure = fixture::blocks();
+    let Panel::Blocks(panel) = &figure.panels[0] else { unreachable!("the fixture is made of blocks") };
+    let present = |b: &lab::figure::Block| b.values.iter().flatten().filter(|v| **v != 0.0).count();
+    let csv = crate::figure_csv(&figure);
+    assert!(csv.starts_with("panel,panel_title,matrix,row_slot,row,column_slot,column,weight\n"));
+    let weights = |panel: &str| csv.lines().filter(|line| line.starts_with(panel)).count();
+    assert_eq!(weights("1,"), panel.blocks.iter().map(present).sum::<usize>());
+    assert!(csv.contains("Layers 2–13: Newton,A₁,a,4,b,4,-40.5\n"), "{csv}");
+    // A multiple of the identity is one stroke, the rest is one rectangle a number.
+    let svg = crate::figure_svg(&figure);
+    assert_eq!(svg.matches("<title>A₁: a ← b: −40.5</title>").count(), 2);
+    assert!(svg.contains("<title>V₁: label ← cos2: −2469</title>"), "{svg}");
+}

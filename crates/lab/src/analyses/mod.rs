@@ -2,6 +2,9 @@
 //! To add one: a file with a `ROW`, and a line in [`ANALYSES`].
 
 mod bfgs_is_dfp;
+mod causal_newton;
+mod compact_theorem;
+mod constructed;
 mod convergence;
 mod forgetting;
 mod gd_is_geometric;
@@ -10,11 +13,13 @@ mod known_algorithms;
 mod moments;
 mod newest_pair;
 mod newton_boundary;
+mod operations;
 mod reference;
 mod relu_heads;
 mod span;
 mod steps_to_accuracy;
 mod test_column;
+mod theorem;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -67,6 +72,11 @@ pub const ANALYSES: &[Analysis] = &[
     gd_is_geometric::ROW,
     test_column::ROW,
     gd_step_size::ROW,
+    theorem::ROW,
+    compact_theorem::ROW,
+    operations::SUM,
+    operations::ROW,
+    causal_newton::ROW,
     moments::ROW,
     span::ROW,
     steps_to_accuracy::ROW,

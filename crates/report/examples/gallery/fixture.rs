@@ -3,7 +3,8 @@
 
 use lab::claims::{Bound, Claim, Findings, Kind};
 use lab::figure::{
-    At, Axis, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke, Table,
+    At, Axis, Block, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke,
+    Table,
 };
 use report::About;
 
@@ -227,6 +228,35 @@ pub fn mixed() -> Figure {
     }
 }
 
+/// Weights as blocks: multiples of the identity, single numbers, and a full block.
+pub fn blocks() -> Figure {
+    let slots = [("a", 5), ("b", 5), ("label", 1), ("out", 1), ("cos2", 1)];
+    let width = 13;
+    let matrix = |name: &str, value: &dyn Fn(usize, usize) -> f64| Block {
+        name: name.into(),
+        values: (0..width).map(|r| (0..width).map(|c| value(r, c)).collect()).collect(),
+    };
+    let panel = |title: &str, count: usize| {
+        let all = [
+            matrix("A₁", &|r, c| if r + 5 == c && r < 5 { -40.5 } else { 0.0 }),
+            matrix("V₁", &|r, c| if r > 9 && c > 9 { (r as f64 - c as f64) * 1234.5 } else { 0.0 }),
+            matrix("A₂", &|r, c| if r < 5 && c < 5 { (r * c) as f64 - 7.5 } else { 0.0 }),
+            matrix("MLP", &|_, _| 0.0),
+        ];
+        Panel::Blocks(BlocksPanel {
+            title: title.into(),
+            slots: slots.map(|(name, size)| (name.to_string(), size)).to_vec(),
+            blocks: all[..count].to_vec(),
+        })
+    };
+    Figure {
+        id: "blocks".into(),
+        title: "Weights as blocks".into(),
+        caption: "Matrices over named slots.".into(),
+        panels: vec![panel("Layer 1: mov (softmax, causal)", 4), panel("Layers 2–13: Newton", 1)],
+    }
+}
+
 /// Three analyses with claims of every kind and verdict.
 pub fn findings() -> Vec<Findings> {
     let claim = Claim::new;
@@ -284,7 +314,7 @@ pub fn findings() -> Vec<Findings> {
                 claim("Q1.gd-exponent", Kind::Paper, "Gradient descent needs steps proportional to κ: fitted exponent.", 0.94, Bound::Within(0.95, 1.05)).interval(0.93, 0.951).quoted("κ log(1/ε)").figure("toy-curves"),
                 claim("Q1.newton-additive-logarithm-of-condition-number", Kind::Paper, "Newton needs a number of steps that grows with log κ: R² of the fit.", 0.99997, Bound::AtLeast(0.99)).quoted("log κ + log log(1/ε)").figure("toy-curves"),
             ],
-            figures: vec![curves()],
+            figures: vec![curves(), blocks()],
             tables: vec![],
             seconds: 75.0,
         },

@@ -1,0 +1,90 @@
+//! What the analyses of constructions share: prompts, recipes, and the deviation from the algorithm.
+
+use ndarray::{Array2, s};
+
+use crate::constructions::{
+    Constructed, Construction, Recipe, Variant, build, deviations, label_bound, step_limit,
+};
+use crate::error::Result;
+use crate::prompts::{Prompts, Questions, Task};
+use crate::seed::Seed;
+use crate::solvers;
+use crate::steps::Steps;
+
+/// Dimensions of the acceptance table.
+pub const DIMS: [usize; 4] = [1, 2, 5, 20];
+/// Iterations of the acceptance table.
+pub const ITERATIONS: usize = 20;
+/// Prompts of each size.
+const PROMPTS: usize = 4;
+
+/// Prompts with n pairs and a query; κ = 1 is isotropic.
+pub fn prompts(seed: Seed, d: usize, n: usize, kappa: u32, count: usize) -> Result<Prompts> {
+    // One dimension cannot be skewed.
+    let inputs = if kappa == 1 || d == 1 { "gaussian".into() } else { format!("skewed:kappa={kappa}") };
+    Ok(Task::new("linear", &inputs, d, n + 1)?.sample(seed, "constructions", 0, count))
+}
+
+/// A recipe for these prompts with half of the largest step that converges on all of them.
+pub fn recipe(variant: Variant, prompts: &Prompts, iterations: usize) -> Recipe {
+    let pairs = prompts.points() - 1;
+    let limit = step_limit(variant, prompts, pairs);
+    let step = if limit.is_finite() { limit / 2.0 } else { 1.0 };
+    Recipe { variant, iterations, dim: prompts.dim(), pairs, step, label_bound: label_bound(prompts) }
+}
+
+/// Predictions `[s,b]` for the last point: the construction's and its algorithm's.
+pub fn both(
+    construction: Construction,
+    prompts: &Prompts,
+    steps: &Steps,
+) -> Result<(Array2<f64>, Array2<f64>)> {
+    let t = prompts.points() - 1;
+    let learner = Constructed::new("constructed", construction);
+    let queries = prompts.xs.slice(s![.., t.., ..]).to_owned();
+    let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
+    let right = solvers::build(&learner.solver(t))?.answers(&questions, steps)?;
+    Ok((learner.after_pairs(prompts, t, steps)?, right.slice(s![.., .., 0, 0]).to_owned()))
+}
+
+/// Deviation from the algorithm after 0, 1, …, k iterations; NaN once it has overflowed.
+pub fn by_step(construction: Construction, prompts: &Prompts) -> Result<Vec<f64>> {
+    let steps = Steps::range(0, construction.recipe.iterations as u64);
+    let (found, right) = both(construction, prompts, &steps)?;
+    Ok(deviations(&found, &right))
+}
+
+/// One cell of the acceptance table: sizes and the deviation after each number of iterations.
+pub struct Cell {
+    pub d: usize,
+    pub n: usize,
+    pub kappa: u32,
+    pub deviations: Vec<f64>,
+}
+
+impl Cell {
+    /// The largest deviation; NaN if there is one.
+    pub fn worst(&self) -> f64 {
+        self.deviations.iter().fold(0.0, |m, v| if v.is_nan() { f64::NAN } else { f64::max(m, *v) })
+    }
+}
+
+/// A variant on every size of the acceptance table: n from d/2 to 5d, isotropic and κ = 100.
+pub fn grid(seed: Seed, variant: Variant, iterations: usize) -> Result<Vec<Cell>> {
+    let mut cells = Vec::new();
+    for d in DIMS {
+        for n in [d / 2, d, 2 * d, 5 * d] {
+            for kappa in [1, 100] {
+                let prompts = prompts(seed, d, n, kappa, PROMPTS)?;
+                let deviations = by_step(build(&recipe(variant, &prompts, iterations))?, &prompts)?;
+                cells.push(Cell { d, n, kappa, deviations });
+            }
+        }
+    }
+    Ok(cells)
+}
+
+/// The largest deviation of all cells; NaN if there is one.
+pub fn worst(cells: &[Cell]) -> f64 {
+    cells.iter().map(Cell::worst).fold(0.0, |m, v| if v.is_nan() { v } else { f64::max(m, v) })
+}

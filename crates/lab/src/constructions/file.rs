@@ -1,0 +1,230 @@
+//! Constructions as safetensors: every matrix in float64, and what they mean as metadata.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::checkpoint::{with_sorted_header, write_whole};
+use ndarray::{Array1, Array2};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+
+use super::map::Map;
+use super::slots::Slots;
+use super::transformer::{Activation, Head, Layer, Mask, Mlp, Transformer, Weighting};
+use super::{Construction, Recipe};
+use crate::error::{Error, Result};
+
+/// Keys of the metadata.
+const ABOUT: &str = "iclab.construction";
+const README: &str = "readme";
+
+/// What the tensors do not tell.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct About {
+    recipe: Recipe,
+    before: usize,
+    after: usize,
+    query_is_seen: bool,
+    slots: Slots,
+    layers: Vec<LayerAbout>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LayerAbout {
+    name: String,
+    mask: Mask,
+    weighting: Weighting,
+    heads: usize,
+    mlp: Option<Activation>,
+}
+
+/// Writes a construction, whole or not at all. `readme` rides along.
+pub fn write(path: &Path, construction: &Construction, readme: &str) -> Result<()> {
+    let transformer = &construction.transformer;
+    let mut tensors: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
+    let mut add = |name: String, shape: &[usize], values: &mut dyn Iterator<Item = &f64>| {
+        tensors.push((name, shape.to_vec(), values.flat_map(|v| v.to_le_bytes()).collect()));
+    };
+    add("read_in".into(), transformer.read_in.shape(), &mut transformer.read_in.iter());
+    add("positions".into(), transformer.positions.shape(), &mut transformer.positions.iter());
+    add("read_out".into(), transformer.read_out.shape(), &mut transformer.read_out.iter());
+    for (l, layer) in transformer.layers.iter().enumerate() {
+        for (m, head) in layer.heads.iter().enumerate() {
+            for (name, map) in [("query", &head.query), ("key", &head.key), ("value", &head.value)] {
+                let matrix = map.matrix();
+                add(format!("layers.{l}.heads.{m}.{name}"), matrix.shape(), &mut matrix.iter());
+            }
+        }
+        let Some(mlp) = &layer.mlp else { continue };
+        for (name, map) in [("inner", &mlp.inner), ("outer", &mlp.outer)] {
+            let matrix = map.matrix();
+            add(format!("layers.{l}.mlp.{name}"), matrix.shape(), &mut matrix.iter());
+        }
+        for (name, bias) in [("inner_bias", &mlp.inner_bias), ("outer_bias", &mlp.outer_bias)] {
+            add(format!("layers.{l}.mlp.{name}"), bias.shape(), &mut bias.iter());
+        }
+    }
+    let about = About {
+        recipe: construction.recipe.clone(),
+        before: construction.before,
+        after: construction.after,
+        query_is_seen: construction.query_is_seen,
+        slots: transformer.slots.clone(),
+        layers: transformer.layers.iter().map(|layer| LayerAbout::of(layer)).collect(),
+    };
+    let about = serde_json::to_string(&about).expect("plain data");
+    let metadata = HashMap::from([(ABOUT.to_string(), about), (README.to_string(), readme.to_string())]);
+    let bad = |e: safetensors::SafeTensorError| content(path, e.to_string());
+    let views = tensors
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F64, shape.clone(), bytes)?)))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(bad)?;
+    let bytes = safetensors::serialize(views, Some(metadata)).map_err(bad)?;
+    Ok(write_whole(path, &with_sorted_header(bytes))?)
+}
+
+impl LayerAbout {
+    fn of(layer: &Layer) -> LayerAbout {
+        LayerAbout {
+            name: layer.name.clone(),
+            mask: layer.mask,
+            weighting: layer.weighting,
+            heads: layer.heads.len(),
+            mlp: layer.mlp.as_ref().map(|mlp| mlp.activation),
+        }
+    }
+}
+
+/// Reads a construction and trusts nothing in it.
+pub fn read(path: &Path) -> Result<Construction> {
+    let bytes =
+        std::fs::read(path).map_err(|source| Error::File { action: "read", path: path.into(), source })?;
+    let foreign = |e: String| {
+        content(path, format!("not weights of a construction ({e}); accepted: what iclab construct writes"))
+    };
+    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| foreign(e.to_string()))?;
+    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| foreign(e.to_string()))?;
+    let about = header.metadata().as_ref().and_then(|m| m.get(ABOUT));
+    let about = about.ok_or_else(|| foreign(format!("no metadata '{ABOUT}'")))?;
+    let about: About =
+        serde_json::from_str(about).map_err(|e| foreign(format!("metadata '{ABOUT}': {e}")))?;
+    Reader { path, tensors }.construction(about)
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    tensors: SafeTensors<'a>,
+}
+
+impl Reader<'_> {
+    fn construction(&self, about: About) -> Result<Construction> {
+        let recipe = about.recipe;
+        recipe.check().map_err(|e| content(self.path, e.to_string()))?;
+        // Sizes are known from here on; a width beyond any construction's is not worth allocating for.
+        let most = 8 * recipe.dim + 32;
+        let width = about.slots.0.iter().fold(0usize, |sum, slot| sum.saturating_add(slot.size));
+        if width == 0 || width > most {
+            return Err(self.bad(format!("slots of {width} entries; accepted: 1 to {most}")));
+        }
+        let layers = recipe.iterations + about.before.saturating_add(about.after);
+        if about.before > 64 || about.after > 64 || about.layers.len() != layers {
+            return Err(self.bad(format!(
+                "{} layers for {} iterations with {} before and {} after; accepted: as many as that makes",
+                about.layers.len(),
+                recipe.iterations,
+                about.before,
+                about.after
+            )));
+        }
+        let mut read: Vec<Arc<Layer>> = Vec::new();
+        for (l, layer) in about.layers.into_iter().enumerate() {
+            let layer = self.layer(l, layer, width)?;
+            // Equal layers are kept once.
+            let same = read.last().filter(|last| ***last == layer).cloned();
+            read.push(same.unwrap_or_else(|| Arc::new(layer)));
+        }
+        let transformer = Transformer {
+            read_in: self.matrix("read_in", width, recipe.dim + 1)?,
+            positions: self.matrix("positions", recipe.columns(), width)?,
+            read_out: self.vector("read_out", width)?,
+            layers: read,
+            slots: about.slots,
+        };
+        Ok(Construction {
+            recipe,
+            transformer,
+            before: about.before,
+            after: about.after,
+            query_is_seen: about.query_is_seen,
+        })
+    }
+
+    fn layer(&self, l: usize, about: LayerAbout, width: usize) -> Result<Layer> {
+        let head = |m: usize| {
+            let name = |part: &str| format!("layers.{l}.heads.{m}.{part}");
+            let rank = self.rows(&name("query"))?;
+            let query = self.matrix(&name("query"), rank, width)?;
+            let key = self.matrix(&name("key"), rank, width)?;
+            Ok(Head::new(&query, &key, &self.matrix(&name("value"), width, width)?))
+        };
+        let mlp = |activation: Activation| {
+            let name = |part: &str| format!("layers.{l}.mlp.{part}");
+            let units = self.rows(&name("inner"))?;
+            Ok::<_, Error>(Mlp {
+                activation,
+                inner: Map::of(&self.matrix(&name("inner"), units, width)?),
+                inner_bias: self.vector(&name("inner_bias"), units)?,
+                outer: Map::of(&self.matrix(&name("outer"), width, units)?),
+                outer_bias: self.vector(&name("outer_bias"), width)?,
+            })
+        };
+        Ok(Layer {
+            name: about.name,
+            mask: about.mask,
+            weighting: about.weighting,
+            heads: (0..about.heads).map(head).collect::<Result<_>>()?,
+            mlp: about.mlp.map(mlp).transpose()?,
+        })
+    }
+
+    /// First axis of a tensor.
+    fn rows(&self, name: &str) -> Result<usize> {
+        let view = self.tensors.tensor(name).map_err(|_| self.bad(format!("tensor '{name}' is missing")))?;
+        Ok(view.shape().first().copied().unwrap_or(0))
+    }
+
+    fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>> {
+        let view = self.tensors.tensor(name).map_err(|_| self.bad(format!("tensor '{name}' is missing")))?;
+        if view.dtype() != Dtype::F64 || view.shape() != shape {
+            let found = format!("{:?} {:?}", view.dtype(), view.shape());
+            return Err(self.bad(format!("tensor '{name}' is {found}; accepted: F64 {shape:?}")));
+        }
+        let numbers: Vec<f64> =
+            view.data().as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect();
+        match numbers.iter().find(|v| !v.is_finite()) {
+            Some(value) => Err(self.bad(format!("tensor '{name}' holds {value}; accepted: finite numbers"))),
+            None => Ok(numbers),
+        }
+    }
+
+    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Array2<f64>> {
+        let numbers = self.numbers(name, &[rows, columns])?;
+        Array2::from_shape_vec((rows, columns), numbers).map_err(|e| self.bad(e.to_string()))
+    }
+
+    fn vector(&self, name: &str, size: usize) -> Result<Array1<f64>> {
+        Ok(Array1::from_vec(self.numbers(name, &[size])?))
+    }
+
+    fn bad(&self, why: String) -> Error {
+        content(self.path, why)
+    }
+}
+
+fn content(path: &Path, why: impl Into<String>) -> Error {
+    Error::Content { path: path.into(), why: why.into() }
+}
