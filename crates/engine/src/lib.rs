@@ -33,7 +33,6 @@ pub mod interchange;
 pub mod matmul;
 pub mod networks;
 pub mod ops;
-pub mod outer_products;
 pub mod packed;
 pub mod parallel;
 pub mod params;

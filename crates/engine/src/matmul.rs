@@ -35,12 +35,6 @@ impl<'a> Mat<'a> {
         }
     }
 
-    /// The columns `from..from + cols` of a row-major view.
-    pub(crate) fn columns(self, from: usize, cols: usize) -> Self {
-        assert!(self.col_stride == 1 && from + cols <= self.cols, "columns of a view");
-        Self { data: &self.data[from.min(self.data.len())..], cols, ..self }
-    }
-
     /// One past the largest index the view touches.
     pub(crate) fn extent(&self) -> usize {
         if self.rows == 0 || self.cols == 0 {

@@ -18,7 +18,7 @@ use crate::matmul::{Into, Mat};
 use crate::simd::{LANES, arch, prefetch};
 
 /// Columns of a panel.
-pub(crate) const PANEL: usize = 64;
+const PANEL: usize = 64;
 
 /// Inner values that one block sums over before the result is touched: a panel of this depth takes
 /// 64 KiB and streams from the second nearest cache.
@@ -26,7 +26,7 @@ const DEPTH: usize = 256;
 
 /// Rows of the largest tile: with four registers of columns it takes 24 of 32 registers and leaves room for
 /// the inputs.
-pub(crate) const TILE: usize = 6;
+const TILE: usize = 6;
 
 /// Rows of the left-hand side that are copied at once; they stay in the second nearest cache.
 pub const ROWS: usize = 16 * TILE;
@@ -82,7 +82,7 @@ impl<'a> Packed<'a> {
 }
 
 /// The part from the first cache line on: a register that is read across two lines takes twice as long.
-pub(crate) fn aligned(place: &mut [f32]) -> &mut [f32] {
+fn aligned(place: &mut [f32]) -> &mut [f32] {
     let skipped = place.as_ptr().align_offset(4 * LANES).min(place.len());
     &mut place[skipped..]
 }
@@ -190,17 +190,17 @@ fn row_tile<S: Simd, const N: usize, const R: usize>(
 }
 
 /// Where a tile of a result goes.
-pub(crate) struct Place<'a> {
-    pub out: &'a mut [f32],
-    pub stride: usize,
+struct Place<'a> {
+    out: &'a mut [f32],
+    stride: usize,
     /// Columns that exist, at most a panel's.
-    pub cols: usize,
-    pub into: Into,
+    cols: usize,
+    into: Into,
 }
 
 /// Computes `N` rows of a panel's columns from `row` on; `a(k, r)` is the left-hand side. Returns `N`.
 #[inline(always)]
-pub(crate) fn tile<S: Simd, const N: usize, const R: usize>(
+fn tile<S: Simd, const N: usize, const R: usize>(
     simd: S,
     to: &mut Place,
     row: usize,

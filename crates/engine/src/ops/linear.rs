@@ -4,7 +4,6 @@ use rayon::prelude::*;
 
 use super::{Grads, Op};
 use crate::matmul::{Into, Mat, matmul, transpose};
-use crate::outer_products::{add_outer_products, add_to};
 use crate::parallel::{block_rows, partial_sums, rows_per_partial_sum};
 use crate::params::Param;
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
@@ -140,9 +139,7 @@ impl Linear {
             Epilogue::None => y.chunks_exact_mut(outer).for_each(|y| add_to(y, b)),
             Epilogue::Add(residual) => {
                 let residual = &buffers.value(residual)[first_row * outer..];
-                y.chunks_exact_mut(outer)
-                    .zip(residual.chunks_exact(outer))
-                    .for_each(|(y, r)| add_both(y, b, r));
+                y.chunks_exact_mut(outer).zip(residual.chunks_exact(outer)).for_each(|(y, r)| add_both(y, b, r));
             }
             Epilogue::Positions { table, tokens } => {
                 let table = table.of(context.params);
@@ -159,9 +156,9 @@ impl Linear {
         }
     }
 
-    /// The transposed weights, and what the gradients of weights and bias want.
+    /// One partial weight and bias gradient per group of rows, and the transposed weights.
     pub(super) fn scratch(&self) -> usize {
-        self.inner * self.outer + gradient_scratch(self.rows, self.inner, self.outer)
+        self.inner * self.outer + partial_sums(self.rows) * (self.inner + 1) * self.outer
     }
 
     pub(super) fn backward(
@@ -216,13 +213,8 @@ impl Linear {
     }
 }
 
-/// Values of scratch space that [`weight_gradient`] wants.
-pub(super) fn gradient_scratch(rows: usize, inner: usize, outer: usize) -> usize {
-    outer * inner.max(partial_sums(rows))
-}
-
-/// dW += xᵀ dout and db += Σ rows of dout: that sum is cut into fixed groups of rows with a partial sum each, which
-/// are then added in order.
+/// dW += xᵀ dout and db += Σ rows of dout: the long sum over rows is cut into fixed groups with a partial
+/// sum each, which are then added in order.
 pub(super) fn weight_gradient(
     dparams: &mut [f32],
     [w, b]: [Param; 2],
@@ -231,17 +223,36 @@ pub(super) fn weight_gradient(
     (dout, outer): (&[f32], usize),
     scratch: &mut [f32],
 ) {
-    let rows = x.len() / inner;
-    let (x, d) = (Mat::dense(x, rows, inner), Mat::dense(dout, rows, outer));
-    match transposed {
-        false => add_outer_products(w.of_mut(dparams), x, d, scratch),
-        true => add_outer_products(w.of_mut(dparams), d, x, scratch),
-    }
-    let partials = &mut scratch[..partial_sums(rows) * outer];
-    (partials.par_chunks_mut(outer), dout.par_chunks(rows_per_partial_sum(rows) * outer))
+    let group = rows_per_partial_sum(x.len() / inner);
+    let parts = partial_sums(x.len() / inner);
+    let size = (inner + 1) * outer;
+    let partials = &mut scratch[..parts * size];
+    (partials.par_chunks_mut(size), x.par_chunks(group * inner), dout.par_chunks(group * outer))
         .into_par_iter()
-        .for_each(|(db, dout)| sum_rows(db, dout));
-    partials.chunks_exact(outer).for_each(|partial| add_to(b.of_mut(dparams), partial));
+        .for_each(|(partial, x, dout)| {
+            let n = x.len() / inner;
+            let (dw, db) = partial.split_at_mut(inner * outer);
+            let (x, d) = (Mat::dense(x, n, inner), Mat::dense(dout, n, outer));
+            match transposed {
+                false => matmul(dw, outer, Into::Overwrite, x.t(), d),
+                true => matmul(dw, inner, Into::Overwrite, d.t(), x),
+            }
+            sum_rows(db, dout);
+        });
+    let (weights, bias) = (w.len, b.len);
+    add_partials(w.of_mut(dparams), partials, size, 0, weights);
+    add_partials(b.of_mut(dparams), partials, size, weights, bias);
+}
+
+/// out += Σ over parts of `partials[part * size + from ..][..len]`, in order.
+fn add_partials(out: &mut [f32], partials: &[f32], size: usize, from: usize, len: usize) {
+    const PIECE: usize = 1 << 14;
+    debug_assert_eq!(out.len(), len);
+    out.par_chunks_mut(PIECE).enumerate().for_each(|(piece, out)| {
+        for part in partials.chunks_exact(size) {
+            add_to(out, &part[from + piece * PIECE..][..out.len()]);
+        }
+    });
 }
 
 /// √(2/π), and twice it: tanh-GELU is x·sigmoid(2u) with u = √(2/π)(x + 0.044715 x³).
@@ -265,6 +276,13 @@ fn activate_backward(kind: Activation, d: &mut [f32], x: &[f32]) {
 }
 
 vectorised! {
+    /// out += x
+    fn add_to(out: &mut [f32], x: &[f32]) -> () {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out += x;
+        }
+    }
+
     /// out += x + y
     fn add_both(out: &mut [f32], x: &[f32], y: &[f32]) -> () {
         for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {

@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::linear::{gradient_scratch, weight_gradient};
+use super::linear::weight_gradient;
 use super::{Grads, Op};
 use crate::matmul::{Into, Mat};
 use crate::packed::{self, Packed, product};
-use crate::parallel::{prompts_per_task, rows_per_task};
+use crate::parallel::{partial_sums, prompts_per_task, rows_per_task};
 use crate::params::Param;
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
 use crate::simd::{sigmoid, tanh, vectorised};
@@ -68,7 +68,7 @@ impl LstmLayer {
         2 * self.batch * self.width
             + w_ih
             + w_hh
-            + (4 * self.width).max(gradient_scratch(rows, widest, 4 * self.width))
+            + (4 * self.width).max(partial_sums(rows) * 4 * self.width * (widest + 1))
     }
 
     /// Places for both weight matrices, whichever way they are packed.
