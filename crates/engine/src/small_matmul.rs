@@ -75,7 +75,8 @@ impl Product<'_> {
             // SAFETY: tiles lie within the result, so `k`, `row + r` and `col..col + width` are indices of the
             // views, and `small_matmul` has asserted that the views lie within their slices. Checks in this loop
             // would take as long as the sums.
-            let b_row = unsafe { b.data.get_unchecked(k * b.row_stride + col..k * b.row_stride + col + width) };
+            let b_row =
+                unsafe { b.data.get_unchecked(k * b.row_stride + col..k * b.row_stride + col + width) };
             let (b_row, _) = S::as_simd_f32s(b_row);
             let b_row: [S::f32s; REGISTERS] = array::from_fn(|v| b_row[v]);
             for (r, sums) in sums.iter_mut().enumerate() {

@@ -139,7 +139,9 @@ impl Linear {
             Epilogue::None => y.chunks_exact_mut(outer).for_each(|y| add_to(y, b)),
             Epilogue::Add(residual) => {
                 let residual = &buffers.value(residual)[first_row * outer..];
-                y.chunks_exact_mut(outer).zip(residual.chunks_exact(outer)).for_each(|(y, r)| add_both(y, b, r));
+                y.chunks_exact_mut(outer)
+                    .zip(residual.chunks_exact(outer))
+                    .for_each(|(y, r)| add_both(y, b, r));
             }
             Epilogue::Positions { table, tokens } => {
                 let table = table.of(context.params);
