@@ -1,6 +1,7 @@
 //! Times training steps and a forward pass; prints one JSON line per case.
 //!
-//! `cargo run --release -p iclab-engine --example bench [r1] [small] [lstm] [forward] [profile]`
+//! `cargo run --release -p iclab-engine --example bench [r1] [small] [lstm] [forward]`, or `bench profile [r1] …` for
+//! the time of each kind of operation.
 
 use std::error::Error;
 
@@ -9,6 +10,15 @@ use engine::bench::{Timing, forward, lstm, profile, r1, small, train};
 fn main() -> Result<(), Box<dyn Error>> {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |name: &str| chosen.is_empty() || chosen.iter().any(|choice| choice == name);
+    if chosen.iter().any(|choice| choice == "profile") {
+        for (case, steps) in [(r1(), 5), (small(), 200), (lstm(), 5)] {
+            if wanted(case.name) || chosen.len() == 1 {
+                println!("{}: milliseconds by operation", case.name);
+                profile(&case, steps)?.iter().for_each(|(name, ms)| println!("{ms:10.2}  {name}"));
+            }
+        }
+        return Ok(());
+    }
     if wanted("r1") {
         print("train", &train(&r1(), 1, 5)?);
     }
@@ -20,13 +30,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if wanted("forward") {
         print("forward-1280-prompts", &forward(&r1(), 1280, 1)?);
-    }
-    if chosen.iter().any(|choice| choice == "profile") {
-        for case in [r1(), small(), lstm()].into_iter().filter(|case| wanted(case.name) || chosen.len() == 1)
-        {
-            println!("{}: milliseconds by operation", case.name);
-            profile(&case)?.iter().for_each(|(name, ms)| println!("{ms:10.2}  {name}"));
-        }
     }
     Ok(())
 }

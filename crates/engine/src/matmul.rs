@@ -36,7 +36,7 @@ impl<'a> Mat<'a> {
     }
 
     /// One past the largest index the view touches.
-    fn extent(&self) -> usize {
+    pub(crate) fn extent(&self) -> usize {
         if self.rows == 0 || self.cols == 0 {
             return 0;
         }

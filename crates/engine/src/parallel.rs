@@ -11,6 +11,14 @@ pub fn rows_per_task(rows: usize) -> usize {
     no_single_row(rows, rows.div_ceil(2 * rayon::current_num_threads()).clamp(FEWEST, MOST))
 }
 
+/// Rows of a product that one task computes and then passes over once more: few enough for `width` values of each to
+/// stay in the second nearest cache, many enough to pay for packing the weights.
+pub fn block_rows(rows: usize, width: usize) -> usize {
+    const VALUES: usize = 1 << 18;
+    const FEWEST: usize = 96;
+    no_single_row(rows, rows_per_task(rows).min((VALUES / width.max(1)).max(FEWEST)))
+}
+
 /// Prompts that one task carries through all tokens of a recurrent layer: one task per thread, because products
 /// with few rows are slow.
 pub fn prompts_per_task(batch: usize) -> usize {

@@ -18,6 +18,9 @@ pub fn small_matmul(out: &mut [f32], out_stride: usize, into: Into, a: Mat, b: M
         return matmul(out, out_stride, into, a, b);
     }
     assert_eq!(a.cols, b.rows, "inner sizes of a product differ");
+    assert!(a.extent() <= a.data.len() && b.extent() <= b.data.len(), "input of a product is too short");
+    let extent = a.rows.saturating_sub(1) * out_stride + b.cols;
+    assert!(extent <= out.len(), "output of a product is too short");
     arch().dispatch(Product { out, out_stride, into, a, b });
 }
 
@@ -67,12 +70,19 @@ impl Product<'_> {
         let width = REGISTERS * S::F32_LANES;
         let (a, b) = (self.a, self.b);
         let mut sums = [[simd.splat_f32s(0.0); REGISTERS]; ROWS];
+        debug_assert!(row + ROWS <= a.rows && col + width <= b.cols);
         for k in 0..a.cols {
-            let (b_row, _) = S::as_simd_f32s(&b.data[k * b.row_stride + col..][..width]);
+            // SAFETY: tiles lie within the result, so `k`, `row + r` and `col..col + width` are indices of the
+            // views, and `small_matmul` has asserted that the views lie within their slices. Checks in this loop
+            // would take as long as the sums.
+            let b_row =
+                unsafe { b.data.get_unchecked(k * b.row_stride + col..k * b.row_stride + col + width) };
+            let (b_row, _) = S::as_simd_f32s(b_row);
             let b_row: [S::f32s; REGISTERS] = array::from_fn(|v| b_row[v]);
-            let column = &a.data[row * a.row_stride + k * a.col_stride..];
             for (r, sums) in sums.iter_mut().enumerate() {
-                let factor = simd.splat_f32s(column[r * a.row_stride]);
+                // SAFETY: as above.
+                let factor = unsafe { *a.data.get_unchecked((row + r) * a.row_stride + k * a.col_stride) };
+                let factor = simd.splat_f32s(factor);
                 for (sum, &b) in sums.iter_mut().zip(&b_row) {
                     *sum = simd.mul_add_f32s(factor, b, *sum);
                 }

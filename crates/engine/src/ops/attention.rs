@@ -3,6 +3,7 @@
 //! One task handles one prompt: a head's keys, values and scores then stay in the nearest caches. Scores
 //! live in rows padded to whole registers, and under a causal mask only blocks on or below the diagonal are computed.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -53,6 +54,11 @@ pub struct Attention {
     pub size: usize,
 }
 
+thread_local! {
+    /// What a thread works in: it goes through all its prompts in the same place, which stays in its caches.
+    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Rows of scores computed together.
 const BLOCK: usize = 32;
 
@@ -86,8 +92,12 @@ impl Attention {
         2 * self.size * padded(self.tokens) + self.square()
     }
 
-    pub(super) fn scratch(&self) -> usize {
-        self.batch * self.task_scratch()
+    /// Lends the thread's scratch to one task.
+    fn with_scratch(&self, work: impl FnOnce(&mut [f32])) {
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.resize(scratch.len().max(self.task_scratch()), 0.0);
+            work(&mut scratch[..self.task_scratch()]);
+        });
     }
 
     /// Columns of scores that rows in `block` need, in whole registers.
@@ -122,34 +132,31 @@ impl Attention {
 
     pub(super) fn forward(&self, buffers: &mut Buffers) {
         let mut out = buffers.take(self.out);
-        let mut scratch = std::mem::take(&mut buffers.scratch);
         let mut kept = self.weights.map(|weights| buffers.take(weights));
         let (tokens, width) = (self.tokens, self.width());
-        let prompts = (
-            out.par_chunks_mut(tokens * width),
-            scratch.par_chunks_mut(self.task_scratch()),
-            buffers.value(self.qkv).par_chunks(tokens * 3 * width),
-        );
+        let prompts =
+            (out.par_chunks_mut(tokens * width), buffers.value(self.qkv).par_chunks(tokens * 3 * width));
         let split = 2 * self.size * padded(tokens);
         match &mut kept {
-            Some(weights) => {
-                (prompts.0, prompts.1, prompts.2, weights.par_chunks_mut(self.heads * self.square()))
-                    .into_par_iter()
-                    .for_each(|(out, scratch, qkv, weights)| {
+            Some(weights) => (prompts.0, prompts.1, weights.par_chunks_mut(self.heads * self.square()))
+                .into_par_iter()
+                .for_each(|(out, qkv, weights)| {
+                    self.with_scratch(|scratch| {
                         for (head, weights) in weights.chunks_exact_mut(self.square()).enumerate() {
                             self.head_forward(head, out, qkv, &mut scratch[..split], weights);
                         }
-                    })
-            }
-            None => prompts.into_par_iter().for_each(|(out, scratch, qkv)| {
-                let (parts, weights) = scratch.split_at_mut(split);
-                (0..self.heads).for_each(|head| self.head_forward(head, out, qkv, parts, weights));
+                    });
+                }),
+            None => prompts.into_par_iter().for_each(|(out, qkv)| {
+                self.with_scratch(|scratch| {
+                    let (parts, weights) = scratch.split_at_mut(split);
+                    (0..self.heads).for_each(|head| self.head_forward(head, out, qkv, parts, weights));
+                });
             }),
         }
         if let (Some(var), Some(weights)) = (self.weights, kept) {
             buffers.put(var, weights);
         }
-        buffers.scratch = scratch;
         buffers.put(self.out, out);
     }
 
@@ -184,25 +191,24 @@ impl Attention {
         }
     }
 
-    pub(super) fn backward(&self, buffers: &mut Buffers, grads: &mut Grads) {
+    pub(super) fn backward(&self, buffers: &Buffers, grads: &mut Grads) {
         let (tokens, width) = (self.tokens, self.width());
-        let mut scratch = std::mem::take(&mut buffers.scratch);
         let weights = self.weights.expect("plans with a backward pass keep the weights");
         let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
         (
             grads.dx.par_chunks_mut(tokens * 3 * width),
-            scratch.par_chunks_mut(self.task_scratch()),
             grads.dout.par_chunks(tokens * width),
             buffers.value(self.qkv).par_chunks(tokens * 3 * width),
             buffers.value(weights).par_chunks(self.heads * self.square()),
         )
             .into_par_iter()
-            .for_each(|(dqkv, scratch, dout, qkv, weights)| {
-                for (head, weights) in weights.chunks_exact(self.square()).enumerate() {
-                    self.head_backward(head, dqkv, into, scratch, dout, qkv, weights);
-                }
+            .for_each(|(dqkv, dout, qkv, weights)| {
+                self.with_scratch(|scratch| {
+                    for (head, weights) in weights.chunks_exact(self.square()).enumerate() {
+                        self.head_backward(head, dqkv, into, scratch, dout, qkv, weights);
+                    }
+                });
             });
-        buffers.scratch = scratch;
     }
 
     #[allow(clippy::too_many_arguments)]

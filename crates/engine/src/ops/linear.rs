@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::{Grads, Op};
 use crate::matmul::{Into, Mat, matmul, transpose};
-use crate::parallel::{partial_sums, rows_per_partial_sum, rows_per_task};
+use crate::parallel::{block_rows, partial_sums, rows_per_partial_sum};
 use crate::params::Param;
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
 use crate::simd::{exp, vectorised};
@@ -101,62 +101,59 @@ impl Linear {
     pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
         let &Self { rows, inner, outer, .. } = self;
         let (w, b) = (self.weights(context.params), self.b.of(context.params));
-        let task_rows = rows_per_task(rows);
         let mut out = buffers.take(self.out);
         // The product lands in `before` when an activation follows, else in the output itself.
         let mut before = match self.epilogue {
             Epilogue::Activate { before, .. } => buffers.take(before),
             _ => Vec::new(),
         };
-        let product = |into: Into, y: &mut [f32], x: &[f32]| {
-            matmul(y, outer, into, Mat::dense(x, y.len() / outer, inner), w);
+        let block = block_rows(rows, outer);
+        let product = |y: &mut [f32], x: &[f32]| {
+            matmul(y, outer, Into::Overwrite, Mat::dense(x, y.len() / outer, inner), w);
         };
-        let x = buffers.value(self.x).par_chunks(task_rows * inner);
-        let outs = out.par_chunks_mut(task_rows * outer);
+        let x = buffers.value(self.x).par_chunks(block * inner);
+        let outs = out.par_chunks_mut(block * outer);
         match self.epilogue {
             Epilogue::Activate { kind, before: place } => {
-                let befores = before.par_chunks_mut(task_rows * outer);
+                let befores = before.par_chunks_mut(block * outer);
                 (outs, befores, x).into_par_iter().for_each(|(y, before, x)| {
-                    product(Into::Overwrite, before, x);
+                    product(before, x);
                     activate(kind, y, before, b);
                 });
                 buffers.put(place, before);
             }
             _ => (outs, x).into_par_iter().enumerate().for_each(|(task, (y, x))| {
-                self.start(task * task_rows, y, b, buffers, context);
-                product(Into::Add, y, x);
+                product(y, x);
+                self.finish(task * block, y, b, buffers, context);
             }),
         }
         buffers.put(self.out, out);
     }
 
-    /// Fills rows of the output with what the product is added to.
-    fn start(&self, first_row: usize, y: &mut [f32], b: &[f32], buffers: &Buffers, context: Context) {
+    /// Adds bias and epilogue to rows of the product, which have just been written and are still near.
+    fn finish(&self, first_row: usize, y: &mut [f32], b: &[f32], buffers: &Buffers, context: Context) {
         let outer = self.outer;
-        let add = |y: &mut [f32], other: &[f32]| {
-            y.iter_mut().zip(b).zip(other).for_each(|((y, &b), &other)| *y = b + other);
-        };
         match self.epilogue {
             // Before an activation the bias is added on the way.
             Epilogue::Activate { .. } => {}
-            Epilogue::None => {
-                y.chunks_exact_mut(outer).for_each(|y| y.copy_from_slice(b));
-            }
+            Epilogue::None => y.chunks_exact_mut(outer).for_each(|y| add_to(y, b)),
             Epilogue::Add(residual) => {
                 let residual = &buffers.value(residual)[first_row * outer..];
-                y.chunks_exact_mut(outer).zip(residual.chunks_exact(outer)).for_each(|(y, r)| add(y, r));
+                y.chunks_exact_mut(outer)
+                    .zip(residual.chunks_exact(outer))
+                    .for_each(|(y, r)| add_both(y, b, r));
             }
             Epilogue::Positions { table, tokens } => {
                 let table = table.of(context.params);
                 for (row, y) in y.chunks_exact_mut(outer).enumerate() {
                     let position = (first_row + row) % tokens;
-                    add(y, &table[position * outer..][..outer]);
+                    add_both(y, b, &table[position * outer..][..outer]);
                 }
             }
             Epilogue::QueryPosition { table } => {
                 let position = context.prefix.map_or(0, |prefix| prefix.tokens);
                 let row = &table.of(context.params)[position * outer..][..outer];
-                y.chunks_exact_mut(outer).for_each(|y| add(y, row));
+                y.chunks_exact_mut(outer).for_each(|y| add_both(y, b, row));
             }
         }
     }
@@ -185,7 +182,7 @@ impl Linear {
                     w_t
                 }
             };
-            let task_rows = rows_per_task(rows);
+            let task_rows = block_rows(rows, outer);
             let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
             let dxs = grads.dx.par_chunks_mut(task_rows * inner);
             let pieces = (dxs, grads.dout.par_chunks_mut(task_rows * outer));
@@ -285,6 +282,13 @@ vectorised! {
     fn add_to(out: &mut [f32], x: &[f32]) -> () {
         for (out, &x) in out.iter_mut().zip(x) {
             *out += x;
+        }
+    }
+
+    /// out += x + y
+    fn add_both(out: &mut [f32], x: &[f32], y: &[f32]) -> () {
+        for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+            *out += x + y;
         }
     }
 

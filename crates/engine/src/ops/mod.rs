@@ -110,7 +110,6 @@ impl Op {
         match self {
             Op::Linear(op) if backward => op.scratch(),
             Op::LayerNorm(op) if backward => op.scratch(),
-            Op::Attention(op) => op.scratch(),
             Op::LstmLayer(op) => op.scratch(),
             Op::LstmQuery(op) => op.scratch(),
             Op::QueryAttention(op) => op.scratch(),
