@@ -22,8 +22,12 @@ fn main() {
     let result = match words[..] {
         ["parity"] => parity(&device, ""),
         ["parity", precision] => parity(&device, precision),
-        ["bench", precision, network, batch] => time(&device, named(precision), network, batch.parse().unwrap()),
-        ["profile", precision, network, batch] => profile(&device, named(precision), network, batch.parse().unwrap()),
+        ["bench", precision, network, batch] => {
+            time(&device, named(precision), network, batch.parse().unwrap())
+        }
+        ["profile", precision, network, batch] => {
+            profile(&device, named(precision), network, batch.parse().unwrap())
+        }
         _ => panic!("parity | bench PRECISION r1|lstm|deep BATCH | profile PRECISION NETWORK BATCH"),
     };
     if let Err(error) = result {
@@ -42,15 +46,32 @@ fn parity(device: &Arc<Device>, only: &str) -> Result<(), CudaError> {
             match checks::parity(device, precision, &case) {
                 Ok(checks) => {
                     let worst = checks.iter().max_by(|a, b| a.error.total_cmp(&b.error)).expect("some");
-                    let bad: Vec<String> = checks.iter().filter(|c| !c.holds()).take(6).map(|c| format!("{} {:.1e}", c.name, c.error)).collect();
-                    println!("{name} {}: worst {} {:.2e} bad {}: {bad:?}", case.name, worst.name, worst.error, bad.len());
+                    let bad: Vec<String> = checks
+                        .iter()
+                        .filter(|c| !c.holds())
+                        .take(6)
+                        .map(|c| format!("{} {:.1e}", c.name, c.error))
+                        .collect();
+                    println!(
+                        "{name} {}: worst {} {:.2e} bad {}: {bad:?}",
+                        case.name,
+                        worst.name,
+                        worst.error,
+                        bad.len()
+                    );
                 }
                 Err(error) => println!("{name} {}: {error}", case.name),
             }
         }
         for check in [checks::loss_curve, checks::repeatable, checks::halts] {
             match check(device, precision) {
-                Ok(c) => println!("{name} {}: {:.2e} (tolerance {:.0e}) {}", c.name, c.error, c.tolerance, c.holds()),
+                Ok(c) => println!(
+                    "{name} {}: {:.2e} (tolerance {:.0e}) {}",
+                    c.name,
+                    c.error,
+                    c.tolerance,
+                    c.holds()
+                ),
                 Err(error) => println!("{name}: {error}"),
             }
         }
@@ -83,7 +104,11 @@ fn time(device: &Arc<Device>, precision: Precision, name: &str, batch: usize) ->
         trainer.run(&rows)?;
         best = best.min(start.elapsed().as_secs_f64() * 1e3 / rows.len() as f64);
     }
-    println!("{name} {} batch {batch}: {best:.3} ms a step; ready in {ready:.2} s; {} MiB", precision.name(), trainer.bytes() >> 20);
+    println!(
+        "{name} {} batch {batch}: {best:.3} ms a step; ready in {ready:.2} s; {} MiB",
+        precision.name(),
+        trainer.bytes() >> 20
+    );
     Ok(())
 }
 

@@ -14,7 +14,9 @@ pub enum CudaError {
     #[error("the CUDA device cannot run this network: {0}; the CPU can (device cpu)")]
     Unsupported(String),
     /// The device's memory does not suffice.
-    #[error("the CUDA device has {free_mib} MiB of memory left of {total_mib}, but {needed_mib} MiB more are needed; a smaller batch needs less")]
+    #[error(
+        "the CUDA device has {free_mib} MiB of memory left of {total_mib}, but {needed_mib} MiB more are needed; a smaller batch needs less"
+    )]
     Memory {
         /// MiB asked for.
         needed_mib: usize,

@@ -137,7 +137,10 @@ impl Product {
         let tail = format!("{fused:?}");
         let tail = tail.split(['(', ' ']).next().unwrap_or_default();
         let mut product = Product {
-            label: format!("{rows}x{inner}x{columns} {tail}{}", if added.is_some() { " + residual" } else { "" }),
+            label: format!(
+                "{rows}x{inner}x{columns} {tail}{}",
+                if added.is_some() { " + residual" } else { "" }
+            ),
             device: device.clone(),
             description,
             layouts,
@@ -151,12 +154,12 @@ impl Product {
         product.fuse(fused, out)?;
         let kinds = [x.kind, y.kind, out.kind];
         let turns = [x.transposed, y.transposed];
-        let key = format!("{} {} {kinds:?} {turns:?} {:?}", product.label, precision.name(), product.alignments());
+        let key =
+            format!("{} {} {kinds:?} {turns:?} {:?}", product.label, precision.name(), product.alignments());
         match product.choose(&key) {
             Ok(()) => Ok(Some(product)),
             Err(CudaError::Blas {
-                source:
-                    CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE),
+                source: CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE),
                 ..
             }) => Ok(None),
             Err(error) => Err(error),
@@ -234,7 +237,12 @@ impl Product {
         let status = unsafe {
             let bytes = WORKSPACE;
             let workspace = Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            lt::set_matmul_pref_attribute(preference, workspace, from_ref(&bytes).cast(), size_of::<usize>())?;
+            lt::set_matmul_pref_attribute(
+                preference,
+                workspace,
+                from_ref(&bytes).cast(),
+                size_of::<usize>(),
+            )?;
             let alignments = [
                 Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                 Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,

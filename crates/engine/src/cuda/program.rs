@@ -82,13 +82,13 @@ pub(crate) struct Lanes {
 pub(crate) const LANES: usize = 3;
 
 impl Lanes {
-    pub(crate) fn new(device: &Arc<Device>, main: Arc<CudaStream>, memory: &mut Memory) -> Result<Lanes, CudaError> {
-        let mut lanes = Lanes {
-            device: device.clone(),
-            streams: vec![main],
-            workspaces: Vec::new(),
-            events: Vec::new(),
-        };
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        main: Arc<CudaStream>,
+        memory: &mut Memory,
+    ) -> Result<Lanes, CudaError> {
+        let mut lanes =
+            Lanes { device: device.clone(), streams: vec![main], workspaces: Vec::new(), events: Vec::new() };
         while lanes.streams.len() < LANES {
             lanes.streams.push(device.stream()?);
         }
@@ -120,7 +120,9 @@ impl Lanes {
                 Work::Kernel(launch) => launch.issue(stream)?,
                 Work::Product(product) => product.issue(stream, self.workspaces[*lane])?,
                 // A lane without work is no part of a captured graph and must not be waited for.
-                Work::Join => (1..LANES).filter(|&side| busy[side]).try_for_each(|side| self.order(side, 0))?,
+                Work::Join => {
+                    (1..LANES).filter(|&side| busy[side]).try_for_each(|side| self.order(side, 0))?
+                }
             }
         }
         Ok(())

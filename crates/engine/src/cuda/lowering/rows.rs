@@ -49,8 +49,7 @@ impl Lowering<'_> {
         let at = at + 4 * op.w.len as u64;
         self.sum_parts(self.dparam(op.b), Parts { at, parts: blocks, stride }, op.b.len);
         if let Epilogue::Positions { table, tokens } = op.epilogue {
-            let arguments =
-                [self.dparam(table).into(), d.into(), (op.rows / tokens).into(), tokens.into()];
+            let arguments = [self.dparam(table).into(), d.into(), (op.rows / tokens).into(), tokens.into()];
             self.launch("positions_backward", table.len / self.width, self.width, &arguments)?;
         }
         Ok(())
