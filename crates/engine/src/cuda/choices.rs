@@ -59,8 +59,8 @@ fn line(key: &str, algorithm: &Algorithm) -> String {
 /// A line that is not whole is as good as none.
 fn parse(line: &str) -> Option<(String, Algorithm)> {
     let (key, words) = line.rsplit_once(" = ")?;
-    let words: Vec<u64> =
-        words.split(' ').map(|word| u64::from_str_radix(word, 16).ok()).collect::<Option<_>>()?;
+    let word = |word: &str| (word.len() == 16).then(|| u64::from_str_radix(word, 16).ok()).flatten();
+    let words: Vec<u64> = words.split(' ').map(word).collect::<Option<_>>()?;
     Some((key.to_string(), words.try_into().ok()?))
 }
 
