@@ -2,7 +2,7 @@
 //! algorithm they claim to be.
 //!
 //! [`Recipe`] → [`build`] → [`Construction`] (a [`Transformer`] and which of its layers are iterations) → [`Constructed`], a
-//! learner whose steps are iterations. [`file`] keeps it, [`describe`] explains it, [`picture`] draws it.
+//! learner whose steps are iterations. [`mod@file`] keeps it, [`describe`] explains it, [`picture`] draws it.
 
 mod compact;
 pub mod describe;
