@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::EngineError;
 use crate::adam::{Adam, AdamConfig};
+use crate::groups::GroupRunner;
 use crate::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use crate::params::{RandomSource, SplitMix};
 use crate::runner::Profile;
@@ -67,29 +68,27 @@ pub fn lstm() -> Case {
     Case { name: "lstm", network: Network::Lstm(LstmConfig::default()), batch: 64, points: 41 }
 }
 
-/// Times steps of zeroing gradients, forward, loss, backward, clipping and Adam.
+/// Times steps of forward, loss, backward, clipping and Adam.
 pub fn train(case: &Case, warm: usize, steps: usize) -> Result<Timing, EngineError> {
     let layout = case.network.layout();
     let mut params = layout.initial(&SplitMix::new(1));
     let mut grads = vec![0.0; layout.len()];
     let mut adam = Adam::new(AdamConfig::default(), layout.len());
-    let mut runner = case.network.runner(case.batch, 2 * case.points, Mode::Train)?;
+    let mut runner = GroupRunner::new(&case.network, case.batch, 2 * case.points)?;
     let (tokens, targets) = prompts(case);
-    runner.set_tokens(&tokens)?;
-    runner.set_targets(&targets)?;
+    runner.feed(&tokens, &targets)?;
+    let mut loss = f32::NAN;
     let mut ms = Vec::with_capacity(steps);
     for step in 0..warm + steps {
         let start = Instant::now();
-        grads.fill(0.0);
-        runner.forward(&params);
-        runner.backward(&params, &mut grads);
+        loss = runner.gradients(&params, &mut grads);
         adam.step(&mut params, &grads, 1e-4, Some(1.0));
         if step >= warm {
             ms.push(start.elapsed().as_secs_f64() * 1e3);
         }
     }
     let bytes = runner.bytes() + 16 * layout.len();
-    Ok(Timing { name: case.name, params: layout.len(), ms, bytes, loss: runner.loss() })
+    Ok(Timing { name: case.name, params: layout.len(), ms, bytes, loss })
 }
 
 /// Milliseconds by kind of operation, and of the optimiser: the shortest of `steps` training steps after a warm one.

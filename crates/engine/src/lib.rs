@@ -30,6 +30,7 @@ pub mod bench;
 pub mod checkpoint;
 pub mod cuda;
 pub mod error;
+pub mod groups;
 pub mod interchange;
 pub mod matmul;
 pub mod networks;
