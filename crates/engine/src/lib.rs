@@ -31,6 +31,7 @@ pub mod checkpoint;
 pub mod cuda;
 pub mod error;
 pub mod groups;
+pub mod hash;
 pub mod interchange;
 pub mod matmul;
 pub mod networks;

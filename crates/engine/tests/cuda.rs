@@ -2,44 +2,11 @@
 
 use std::process::ExitCode;
 
-use engine::cuda::{CudaError, Device, Precision, checks};
+use engine::cuda::{CudaError, Precision, checks};
 
 fn main() -> ExitCode {
-    // As the usual harness: words that are no options select tests by name; listing lists none to run alone.
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.iter().any(|a| a == "--list") {
-        return ExitCode::SUCCESS;
-    }
-    let words: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
-    let device = Device::open(0);
-    let [mut passed, mut failed, mut skipped] = [0; 3];
-    for (precision, prefix) in Precision::ALL {
-        for check in checks::suite(precision) {
-            let name = format!("{prefix}: {}", check.name);
-            if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
-                continue;
-            }
-            let (count, verdict) = match &device {
-                Err(error) => (&mut skipped, format!("skipped ({error})")),
-                Ok(device) => match check.run(device) {
-                    Ok(found) if found.iter().all(checks::Check::holds) => (&mut passed, "ok".into()),
-                    Ok(found) => {
-                        let bad: Vec<String> = found.iter().filter(|c| !c.holds()).map(shown).collect();
-                        (&mut failed, format!("FAILED ({})", bad.join(", ")))
-                    }
-                    Err(error @ CudaError::Unsupported(_)) => (&mut skipped, format!("skipped ({error})")),
-                    Err(error) => (&mut failed, format!("FAILED ({error})")),
-                },
-            };
-            *count += 1;
-            println!("test {name} ... {verdict}");
-        }
-    }
-    let result = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {result}. {passed} passed; {failed} failed; {skipped} skipped");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn shown(check: &checks::Check) -> String {
-    format!("{} {:.1e} > {:.0e}", check.name, check.error, check.tolerance)
+    let suites = Precision::ALL.into_iter().map(|(precision, name)| (name, checks::suite(precision)));
+    let checks =
+        suites.flat_map(|(name, suite)| suite.into_iter().map(move |check| (name.to_string(), check)));
+    checks::run_as_tests(checks, |error| matches!(error, CudaError::Unsupported(_)))
 }

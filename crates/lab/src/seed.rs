@@ -5,6 +5,8 @@
 //! after how many other items, changes nothing. Logarithm and cosine come from `libm`, so that the bits do not
 //! depend on the C library of the machine either.
 
+pub use engine::hash::fnv1a;
+
 /// The one number from which a whole experiment follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
@@ -20,12 +22,6 @@ impl Seed {
         let mixed = mix(fnv1a(stream) ^ mix(self.0));
         [mixed as u32, (mixed >> 32) as u32]
     }
-}
-
-/// FNV-1a, 64 bits: names streams and plans alike, the same on every machine.
-pub fn fnv1a(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The finaliser of splitmix64: every input bit reaches every output bit.

@@ -1,5 +1,6 @@
 //! Checks that the device computes what the CPU engine computes: anyone with a GPU can run them.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{CudaError, CudaRunner, CudaTrainer, Device, Feed, Precision, ScheduleRow};
@@ -23,6 +24,10 @@ impl Check {
     /// Whether it holds; NaN does not.
     pub fn holds(&self) -> bool {
         self.error <= self.tolerance
+    }
+
+    fn shown(&self) -> String {
+        format!("{} {:.1e} > {:.0e}", self.name, self.error, self.tolerance)
     }
 }
 
@@ -294,6 +299,46 @@ pub fn worst(checks: &[Check]) -> Option<&Check> {
         error => error / check.tolerance,
     };
     checks.iter().max_by(|a, b| badness(a).total_cmp(&badness(b)))
+}
+
+/// Runs named checks as a test program does: words on the command line select by name, and every check prints `ok`, `FAILED` or
+/// `skipped`, the last where there is no device or where `not_offered` says that it does not offer this.
+pub fn run_as_tests<E: std::fmt::Display>(
+    checks: impl IntoIterator<Item = (String, Named<E>)>,
+    not_offered: impl Fn(&E) -> bool,
+) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // Asked for a list, the usual harness would run nothing.
+    if arguments.iter().any(|a| a == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    let words: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
+    let selected = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
+    let device = Device::open(0);
+    let [mut passed, mut failed, mut skipped] = [0; 3];
+    for (group, check) in checks {
+        let name = format!("{group}: {}", check.name);
+        if !selected(&name) {
+            continue;
+        }
+        let (count, verdict) = match device.as_ref().map(|device| check.run(device)) {
+            Err(error) => (&mut skipped, format!("skipped ({error})")),
+            Ok(Err(error)) if not_offered(&error) => (&mut skipped, format!("skipped ({error})")),
+            Ok(Err(error)) => (&mut failed, format!("FAILED ({error})")),
+            Ok(Ok(found)) => {
+                let bad: Vec<String> = found.iter().filter(|c| !c.holds()).map(Check::shown).collect();
+                match &bad[..] {
+                    [] => (&mut passed, "ok".into()),
+                    bad => (&mut failed, format!("FAILED ({})", bad.join(", "))),
+                }
+            }
+        };
+        *count += 1;
+        println!("test {name} ... {verdict}");
+    }
+    let result = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {failed} failed; {skipped} skipped");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::Precision;
 use super::device::Device;
 use super::error::{CudaError, driver};
 use crate::checkpoint::write_whole;
+use crate::hash::fnv1a;
 
 pub(crate) const COMMON: &str = include_str!("kernels/common.cuh");
 pub(crate) const FRAGMENTS: &str = include_str!("kernels/fragments.cuh");
@@ -121,9 +122,4 @@ pub fn cache_directory() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
     Some(base.join("iclab/kernels"))
-}
-
-fn fnv1a(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
