@@ -1,7 +1,9 @@
-//! Adam with PyTorch's conventions, and clipping by the global gradient norm, over flat buffers.
+//! Adam with PyTorch's conventions, and clipping by the global gradient norm, over flat buffers. Matrices may be given
+//! to [`crate::muon`] instead.
 
 use rayon::prelude::*;
 
+use crate::muon::Matrix;
 use crate::simd::{sum, vectorised};
 
 /// Settings of Adam; the default is PyTorch's and the paper's.
@@ -42,6 +44,8 @@ pub struct Adam {
     pub square: Vec<f32>,
     /// Steps taken.
     pub step: u64,
+    /// Matrices that Muon moves, in the order of the flat buffer: `mean` is their momentum, `square` stays 0.
+    pub matrices: Vec<Matrix>,
 }
 
 /// Values that one task handles; also the unit of the norm's partial sums.
@@ -50,7 +54,7 @@ const PIECE: usize = 1 << 15;
 impl Adam {
     /// A fresh state for `len` parameters.
     pub fn new(config: AdamConfig, len: usize) -> Self {
-        Self { config, mean: vec![0.0; len], square: vec![0.0; len], step: 0 }
+        Self { config, mean: vec![0.0; len], square: vec![0.0; len], step: 0, matrices: Vec::new() }
     }
 
     /// One step with the given rate. With `clip`, gradients are scaled so that their norm is at most that.
@@ -64,17 +68,47 @@ impl Adam {
         // PyTorch's clip_grad_norm_: the factor has 1e-6 added below the line and is at most 1.
         let factor = clip.map_or(1.0, |limit| (limit / (norm + 1e-6)).min(1.0));
         self.step += 1;
-        let [rate, root] = self.config.corrected(rate, self.step);
-        (
-            params.par_chunks_mut(PIECE),
-            self.mean.par_chunks_mut(PIECE),
-            self.square.par_chunks_mut(PIECE),
-            grads.par_chunks(PIECE),
-        )
-            .into_par_iter()
-            .for_each(|(p, m, v, g)| update(p, m, v, g, factor, self.config, [rate, root]));
+        let rates = self.config.corrected(rate, self.step);
+        let (config, matrices) = (self.config, &self.matrices);
+        let (param_matrices, params) = split(params, matrices);
+        let (mean_matrices, mean) = split(&mut self.mean, matrices);
+        let (_, square) = split(&mut self.square, matrices);
+        for (((params, mean), square), from) in params.into_iter().zip(mean).zip(square).zip(gaps(matrices)) {
+            let grads = &grads[from..from + params.len()];
+            (
+                params.par_chunks_mut(PIECE),
+                mean.par_chunks_mut(PIECE),
+                square.par_chunks_mut(PIECE),
+                grads.par_chunks(PIECE),
+            )
+                .into_par_iter()
+                .for_each(|(p, m, v, g)| update(p, m, v, g, factor, config, rates));
+        }
+        (param_matrices, mean_matrices, matrices).into_par_iter().for_each(|(params, mean, matrix)| {
+            matrix.step(params, mean, matrix.place.of(grads), [factor, rate]);
+        });
         norm
     }
+}
+
+/// Where the values between matrices begin; the first before all, the last after all of them.
+fn gaps(matrices: &[Matrix]) -> impl Iterator<Item = usize> {
+    std::iter::once(0).chain(matrices.iter().map(|matrix| matrix.place.range().end))
+}
+
+/// A flat buffer as the values of the matrices and the values between them.
+fn split<'a>(flat: &'a mut [f32], matrices: &[Matrix]) -> (Vec<&'a mut [f32]>, Vec<&'a mut [f32]>) {
+    let (mut inside, mut between) = (Vec::new(), Vec::new());
+    let (mut rest, mut at) = (flat, 0);
+    for place in matrices.iter().map(|matrix| matrix.place) {
+        let (before, from) = rest.split_at_mut(place.offset - at);
+        let (values, after) = from.split_at_mut(place.len);
+        between.push(before);
+        inside.push(values);
+        (rest, at) = (after, place.range().end);
+    }
+    between.push(rest);
+    (inside, between)
 }
 
 /// The Euclidean norm of all gradients together. Partial sums are added in order, so it is always the same bits.

@@ -223,6 +223,7 @@ pub fn parse(path: &Path, bytes: &[u8], layout: &ParamLayout) -> Result<Checkpoi
             config: adam_config(path, metadata.remove(ADAM_CONFIG))?,
             mean: flat(path, &file, layout, MEAN)?,
             square: flat(path, &file, layout, SQUARE)?,
+            matrices: Vec::new(),
         }),
     };
     for (name, view) in file.iter() {

@@ -34,6 +34,7 @@ pub mod groups;
 pub mod hash;
 pub mod interchange;
 pub mod matmul;
+pub mod muon;
 pub mod networks;
 pub mod ops;
 pub mod packed;

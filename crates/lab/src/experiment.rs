@@ -1,6 +1,6 @@
 //! Experiments: a TOML file that says what to train, on what, and how.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,12 @@ pub struct TrainingSpec {
     /// Seed of the first weights and of all prompts.
     #[serde(default)]
     pub seed: u64,
+    /// Weights to start from instead of fresh ones: a run's directory or a file of weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init: Option<PathBuf>,
+    /// What moves the weights.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub optimiser: Optimiser,
     /// Largest learning rate.
     pub rate: f64,
     /// Adam's decay of the mean of gradients.
@@ -67,6 +73,9 @@ pub struct TrainingSpec {
     /// How the rate changes.
     #[serde(default)]
     pub schedule: Schedule,
+    /// Share of the steps before a linear schedule falls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flat: Option<f64>,
     /// Share of the steps over which the rate rises from 0.
     #[serde(default)]
     pub warmup: f64,
@@ -101,6 +110,21 @@ fn checkpoint_every() -> u64 {
     1000
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// What moves the weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimiser {
+    /// Adam, all of them.
+    #[default]
+    Adam,
+    /// Muon for the matrices inside the layers, Adam for the rest, both at the same rate.
+    Muon,
+}
+
 /// How the learning rate changes after warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,6 +134,8 @@ pub enum Schedule {
     Constant,
     /// Half a cosine from the largest rate to 0 over all steps.
     Cosine,
+    /// The largest rate for the share `flat` of the steps, then a line to 0.
+    Linear,
 }
 
 /// A whole number that grows during training: by `by` every `every` steps, or evenly over a share of all steps.
@@ -126,15 +152,20 @@ pub struct Ramp {
     pub every: Option<u64>,
     /// Share of all steps after which `end` is reached; instead of `by` and `every`.
     pub over: Option<f64>,
+    /// Share of all steps before it begins to grow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<f64>,
 }
 
 impl Ramp {
     /// Value at a step.
     pub fn at(self, step: u64, steps: u64) -> usize {
+        let held = steps as f64 * self.hold.unwrap_or(0.0);
+        let growing = (step as f64 - held).max(0.0);
         let grown = match (self.by, self.every, self.over) {
-            (Some(by), Some(every), _) => by.saturating_mul((step / every.max(1)) as usize),
+            (Some(by), Some(every), _) => by.saturating_mul((growing as u64 / every.max(1)) as usize),
             (_, _, Some(over)) => {
-                let share = step as f64 / (steps as f64 * over).max(1.0);
+                let share = growing / (steps as f64 * over - held).max(1.0);
                 ((self.end - self.start) as f64 * share) as usize
             }
             _ => self.end - self.start,
@@ -154,6 +185,10 @@ impl TrainingSpec {
         };
         let decay = match self.schedule {
             Schedule::Constant => 1.0,
+            Schedule::Linear => {
+                let flat = self.flat.unwrap_or(0.0);
+                ((1.0 - share) / (1.0 - flat)).min(1.0)
+            }
             Schedule::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * share).cos()),
         };
         self.rate * warm * decay
@@ -223,12 +258,17 @@ impl Experiment {
         if t.batch == 0 || t.batch > 1 << 20 {
             return bad("training.batch", t.batch.to_string(), "1 to 1048576");
         }
+        let flat = t.flat.unwrap_or(0.0);
+        if t.flat.is_some() && t.schedule != Schedule::Linear {
+            return bad("training.flat", flat.to_string(), "none unless 'schedule' is \"linear\"");
+        }
         for (field, value, accepted, fine) in [
             ("training.rate", t.rate, "a number above 0", t.rate > 0.0 && t.rate.is_finite()),
             ("training.beta1", t.beta1, "0 to below 1", (0.0..1.0).contains(&t.beta1)),
             ("training.beta2", t.beta2, "0 to below 1", (0.0..1.0).contains(&t.beta2)),
             ("training.epsilon", t.epsilon, "a number above 0", t.epsilon > 0.0),
             ("training.warmup", t.warmup, "0 to 1", (0.0..=1.0).contains(&t.warmup)),
+            ("training.flat", flat, "0 to below 1", (0.0..1.0).contains(&flat)),
             ("training.clip", t.clip.unwrap_or(1.0), "a number above 0", t.clip.is_none_or(|c| c > 0.0)),
         ] {
             if !fine {
@@ -252,6 +292,10 @@ impl Experiment {
             }
             let grows = matches!((ramp.by, ramp.every), (Some(1..), Some(1..)));
             let spreads = ramp.over.is_some_and(|o| o > 0.0 && o <= 1.0);
+            if ramp.hold.is_some_and(|hold| !(0.0..ramp.over.unwrap_or(1.0)).contains(&hold)) {
+                let value = format!("held for {}", ramp.hold.unwrap_or_default());
+                return bad(field, value, "'hold' from 0 to below 'over'");
+            }
             if grows == spreads {
                 return bad(
                     field,
@@ -273,13 +317,15 @@ mod tests {
 
     #[test]
     fn ramps_grow_as_the_paper_says() {
-        let dims = Ramp { start: 5, end: 20, by: Some(1), every: Some(2000), over: None };
+        let dims = Ramp { start: 5, end: 20, by: Some(1), every: Some(2000), over: None, hold: None };
         assert_eq!(
             [0, 1999, 2000, 29_999, 30_000, 400_000].map(|s| dims.at(s, 500_001)),
             [5, 5, 6, 19, 20, 20]
         );
-        let fast = Ramp { start: 5, end: 20, by: None, every: None, over: Some(0.12) };
+        let fast = Ramp { start: 5, end: 20, by: None, every: None, over: Some(0.12), hold: None };
         assert_eq!([0, 60, 120, 999].map(|s| fast.at(s, 1000)), [5, 12, 20, 20]);
+        let held = Ramp { hold: Some(0.02), ..fast };
+        assert_eq!([0, 20, 70, 120, 999].map(|s| held.at(s, 1000)), [5, 5, 12, 20, 20]);
     }
 
     #[test]

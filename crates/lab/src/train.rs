@@ -12,7 +12,7 @@ use ndarray::Array2;
 
 use crate::devices::Device;
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, TrainingSpec};
+use crate::experiment::{Experiment, Optimiser, TrainingSpec};
 use crate::networks::Weights;
 use crate::prompts::{Prompts, Task};
 use crate::seed::Seed;
@@ -102,12 +102,25 @@ impl Trainer {
         experiment.check()?;
         let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
         let layout = network.layout();
-        let (params, adam) = saved.unwrap_or_else(|| {
-            let t = &experiment.training;
-            let config =
-                AdamConfig { beta1: t.beta1 as f32, beta2: t.beta2 as f32, epsilon: t.epsilon as f32 };
-            (layout.initial(&Seed(t.seed)), Adam::new(config, layout.len()))
-        });
+        let t = &experiment.training;
+        let (params, mut adam) = match saved {
+            Some(saved) => saved,
+            None => {
+                let config =
+                    AdamConfig { beta1: t.beta1 as f32, beta2: t.beta2 as f32, epsilon: t.epsilon as f32 };
+                let params = match &t.init {
+                    Some(path) if path.is_dir() => {
+                        Weights::read(&path.join("checkpoint.safetensors"), network.clone())?.params
+                    }
+                    Some(path) => Weights::read(path, network.clone())?.params,
+                    None => layout.initial(&Seed(t.seed)),
+                };
+                (params, Adam::new(config, layout.len()))
+            }
+        };
+        if t.optimiser == Optimiser::Muon {
+            adam.matrices = network.matrices();
+        }
         let backend = match device {
             Device::Cpu => Backend::Cpu(Box::new(Cpu::new(params, adam))),
             Device::Cuda(device, precision) => {

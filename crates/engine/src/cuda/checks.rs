@@ -165,21 +165,45 @@ fn case(name: &str) -> Case {
     cases().into_iter().find(|case| case.name == name).expect("a case of this name")
 }
 
+/// A fresh state of Adam, with Muon for the matrices or without.
+fn optimiser(network: &Network, muon: bool) -> Adam {
+    let mut adam = Adam::new(AdamConfig::default(), network.layout().len());
+    adam.matrices = if muon { network.matrices() } else { Vec::new() };
+    adam
+}
+
 /// A loss curve of 100 steps against the CPU's, on the same prompts: the worse of two networks.
 pub fn loss_curve(device: &Arc<Device>, precision: Precision) -> Result<Check, CudaError> {
-    let mut error = 0.0;
-    for name in ["causal softmax", "LSTM"] {
-        let apart = loss_curves_apart(device, precision, &case(name))?;
-        // Not `max`, which would pass over NaN.
-        error = if apart <= error { error } else { apart };
-    }
+    let error = loss_curves_apart(device, precision, false)?;
     Ok(Check { name: "loss curve of 100 steps".into(), error, tolerance: 3.0 * tolerance(precision) })
 }
 
-fn loss_curves_apart(device: &Arc<Device>, precision: Precision, case: &Case) -> Result<f64, CudaError> {
+/// The same with Muon, which makes directions large in which a gradient is little more than rounding.
+pub fn muon_curve(device: &Arc<Device>, precision: Precision) -> Result<Check, CudaError> {
+    let error = loss_curves_apart(device, precision, true)?;
+    let tolerance = (3.0 * tolerance(precision)).max(3e-3);
+    Ok(Check { name: "loss curve of 100 steps with Muon".into(), error, tolerance })
+}
+
+fn loss_curves_apart(device: &Arc<Device>, precision: Precision, muon: bool) -> Result<f64, CudaError> {
+    let mut error = 0.0;
+    for name in ["causal softmax", "LSTM"] {
+        let apart = curves_apart(device, precision, &case(name), muon)?;
+        // Not `max`, which would pass over NaN.
+        error = if apart <= error { error } else { apart };
+    }
+    Ok(error)
+}
+
+fn curves_apart(
+    device: &Arc<Device>,
+    precision: Precision,
+    case: &Case,
+    muon: bool,
+) -> Result<f64, CudaError> {
     let layout = case.network.layout();
     let mut params = layout.initial(&SplitMix::new(3));
-    let mut adam = Adam::new(AdamConfig::default(), layout.len());
+    let mut adam = optimiser(&case.network, muon);
     let (batch, points) = (case.batch, case.tokens / 2);
     let mut gpu = CudaTrainer::new(device, &case.network, precision, batch, Some(1.0), &params, &adam)?;
     gpu.prepare(points, &Feed::Host)?;
@@ -202,17 +226,21 @@ fn loss_curves_apart(device: &Arc<Device>, precision: Precision, case: &Case) ->
 /// Same start, same bits; and the same when the second half is resumed from what was saved.
 pub fn repeatable(device: &Arc<Device>, precision: Precision) -> Result<Check, CudaError> {
     let mut different = 0;
-    for name in ["the paper's network", "the paper's LSTM"] {
-        different += trainings_that_differ(device, precision, &case(name))?;
+    for (name, muon) in [("the paper's network", true), ("the paper's LSTM", false)] {
+        different += trainings_that_differ(device, precision, &case(name), muon)?;
     }
     Ok(Check { name: "same bits again and resumed".into(), error: f64::from(different), tolerance: 0.0 })
 }
 
 /// Of two repetitions of a training, one of them resumed halfway.
-fn trainings_that_differ(device: &Arc<Device>, precision: Precision, case: &Case) -> Result<u8, CudaError> {
-    let layout = case.network.layout();
-    let params = layout.initial(&SplitMix::new(3));
-    let fresh = Adam::new(AdamConfig::default(), layout.len());
+fn trainings_that_differ(
+    device: &Arc<Device>,
+    precision: Precision,
+    case: &Case,
+    muon: bool,
+) -> Result<u8, CudaError> {
+    let params = case.network.layout().initial(&SplitMix::new(3));
+    let fresh = optimiser(&case.network, muon);
     let (tokens, targets) = prompts(case, 0);
     let rows = schedule(20);
     let train = |params: &[f32], adam: &Adam, rows: &[ScheduleRow]| -> Result<_, CudaError> {
@@ -238,7 +266,7 @@ fn trainings_that_differ(device: &Arc<Device>, precision: Precision, case: &Case
 pub fn halts(device: &Arc<Device>, precision: Precision) -> Result<Check, CudaError> {
     let case = &case("causal softmax");
     let params = parameters(&case.network);
-    let adam = Adam::new(AdamConfig::default(), params.len());
+    let adam = optimiser(&case.network, true);
     let mut gpu = CudaTrainer::new(device, &case.network, precision, case.batch, None, &params, &adam)?;
     gpu.prepare(case.tokens / 2, &Feed::Host)?;
     let (tokens, mut targets) = prompts(case, 0);
@@ -279,8 +307,9 @@ pub fn suite(precision: Precision) -> Vec<Named> {
     let parities =
         cases().into_iter().map(|case| Named::new(case.name, move |device| parity(device, precision, &case)));
     type One = fn(&Arc<Device>, Precision) -> Result<Check, CudaError>;
-    let rest: [(&str, One); 3] = [
+    let rest: [(&str, One); 4] = [
         ("loss curve of 100 steps", loss_curve),
+        ("loss curve of 100 steps with Muon", muon_curve),
         ("same bits again and resumed", repeatable),
         ("halts on a loss that is not finite", halts),
     ];

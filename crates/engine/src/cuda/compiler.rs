@@ -21,6 +21,7 @@ pub(crate) const ROWS: &str = include_str!("kernels/rows.cu");
 pub(crate) const ATTENTION: &str = include_str!("kernels/attention.cu");
 pub(crate) const LSTM: &str = include_str!("kernels/lstm.cu");
 pub(crate) const ADAM: &str = include_str!("kernels/adam.cu");
+pub(crate) const MUON: &str = include_str!("kernels/muon.cu");
 
 /// Compiled kernels.
 pub(crate) struct Kernels {

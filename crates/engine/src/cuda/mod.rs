@@ -12,6 +12,7 @@
 //! program.rs   commands on several lanes (streams)
 //! lowering/    operations of a plan → commands, forward and backward
 //! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
+//! optimiser.rs what ends a step: clipping, Adam, Muon
 //! trainer.rs   whole training steps as one graph
 //! sampling.rs  one batch from a sampling kernel, to look at
 //! checks.rs    that all of this computes what the CPU computes
@@ -23,6 +24,7 @@ mod compiler;
 mod device;
 mod error;
 mod lowering;
+mod optimiser;
 mod product;
 mod program;
 mod runner;

@@ -79,7 +79,25 @@ pub(crate) enum Fused {
     Gelu { bias: Pointer, before: Pointer },
 }
 
-/// A product ready to run: out = x · y (+ added).
+/// Factors of a product and of what is added to it, and how many such products lie one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// Of x · y.
+    pub factor: f32,
+    /// A matrix like `out`, and its factor.
+    pub added: Option<(Pointer, f32)>,
+    /// Products of one shape, every operand dense and stacked.
+    pub count: usize,
+}
+
+impl Terms {
+    /// x · y, plus a matrix where given.
+    pub(crate) fn plus(added: Option<Pointer>) -> Self {
+        Self { factor: 1.0, added: added.map(|added| (added, 1.0)), count: 1 }
+    }
+}
+
+/// A product ready to run: out = factor · x · y (+ its factor · added).
 pub(crate) struct Product {
     /// What it is, for profiles.
     pub label: String,
@@ -89,7 +107,8 @@ pub(crate) struct Product {
     algorithm: sys::cublasLtMatmulAlgo_t,
     /// y, x, added, out, in cuBLASLt's order.
     operands: [Pointer; 4],
-    adds: bool,
+    /// Factors of x · y and of what is added.
+    factors: [f32; 2],
 }
 
 // SAFETY: descriptors are plain memory of the library, used by one thread at a time (`&mut` or the owner's lock).
@@ -107,17 +126,30 @@ impl Drop for Product {
     }
 }
 
+/// Describes `count` matrices one after the other.
+fn stack(layout: sys::cublasLtMatrixLayout_t, count: usize, m: &Matrix) -> Result<(), CublasError> {
+    use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
+    let (count, apart) = (count as i32, (m.rows * m.stride) as i64);
+    // SAFETY: the layout lives; both attributes are set with the types their documentation names.
+    unsafe {
+        let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
+        lt::set_matrix_layout_attribute(layout, attribute, from_ref(&count).cast(), size_of::<i32>())?;
+        let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
+        lt::set_matrix_layout_attribute(layout, attribute, from_ref(&apart).cast(), size_of::<i64>())
+    }
+}
+
 /// Scratch space per lane that cuBLASLt may use, in bytes.
 pub(crate) const WORKSPACE: usize = 32 << 20;
 
 impl Product {
-    /// Plans out = x · y, plus `added` where given (a matrix like `out`). `None`: the library has no such product.
+    /// Plans out = x · y with factors and sums as `terms` say. `None`: the library has no such product.
     pub(crate) fn new(
         device: &Arc<Device>,
         precision: Precision,
         out: Matrix,
         [x, y]: [Matrix; 2],
-        added: Option<Pointer>,
+        Terms { factor, added, count }: Terms,
         fused: Fused,
     ) -> Result<Option<Product>, CudaError> {
         let (rows, inner) = x.shape();
@@ -130,7 +162,10 @@ impl Product {
         let description =
             lt::create_matmul_desc(compute, Type::CUDA_R_32F).map_err(blas("describe a product"))?;
         let layout = |m: &Matrix| {
-            lt::create_matrix_layout(m.kind.cuda(), m.columns as u64, m.rows as u64, m.stride as i64)
+            let layout =
+                lt::create_matrix_layout(m.kind.cuda(), m.columns as u64, m.rows as u64, m.stride as i64);
+            layout
+                .and_then(|layout| stack(layout, count, m).map(|()| layout))
                 .map_err(blas("describe a matrix"))
         };
         let layouts = [layout(&y)?, layout(&x)?, layout(&out)?];
@@ -138,16 +173,17 @@ impl Product {
         let tail = tail.split(['(', ' ']).next().unwrap_or_default();
         let mut product = Product {
             label: format!(
-                "{rows}x{inner}x{columns} {tail}{}",
-                if added.is_some() { " + residual" } else { "" }
+                "{rows}x{inner}x{columns} {tail}{}{}",
+                if added.is_some() { " + residual" } else { "" },
+                if count > 1 { format!(" x{count}") } else { String::new() }
             ),
             device: device.clone(),
             description,
             layouts,
             // SAFETY: plain numbers; filled in by `choose`.
             algorithm: unsafe { std::mem::zeroed() },
-            operands: [y.at, x.at, added.unwrap_or(out.at), out.at],
-            adds: added.is_some(),
+            operands: [y.at, x.at, added.map_or(out.at, |(added, _)| added), out.at],
+            factors: [factor, added.map_or(0.0, |(_, factor)| factor)],
         };
         product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, i32::from(y.transposed))?;
         product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, i32::from(x.transposed))?;
@@ -282,8 +318,7 @@ impl Product {
 
     /// Gives the product to a stream.
     pub(crate) fn issue(&self, stream: &CudaStream, workspace: Pointer) -> Result<(), CudaError> {
-        let (one, zero) = (1.0f32, 0.0f32);
-        let beta = if self.adds { &one } else { &zero };
+        let [alpha, beta] = &self.factors;
         let [y, x, added, out] = self.operands;
         let [left, right, layout] = self.layouts;
         // SAFETY: the pointers are buffers of the sizes described, which live as long as the program.
@@ -291,7 +326,7 @@ impl Product {
             lt::matmul(
                 self.device.blas,
                 self.description,
-                from_ref(&one).cast(),
+                from_ref(alpha).cast(),
                 from_ref(beta).cast(),
                 y as *const c_void,
                 left,

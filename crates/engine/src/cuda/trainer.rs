@@ -9,12 +9,13 @@ use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaGraph, CudaStream};
 
 use super::Precision;
-use super::compiler::{ADAM, COMMON, Kernels};
-use super::device::{Device, Memory, Pointer};
+use super::device::{Device, Memory};
 use super::error::{CudaError, driver};
-use super::program::{Argument, Command, Launch, Work};
-use super::runner::{CudaRunner, ParameterMemory, bytes_of, read_floats};
+use super::optimiser::Optimiser;
+use super::program::{Command, Launch, Work};
+use super::runner::{CudaRunner, ParameterMemory, read_floats};
 use crate::adam::{Adam, AdamConfig};
+use crate::muon::Matrix;
 use crate::networks::{Mode, Network};
 
 /// Where a step's prompts come from.
@@ -55,27 +56,14 @@ pub struct CudaTrainer {
     network: Network,
     precision: Precision,
     config: AdamConfig,
-    clip: Option<f32>,
+    matrices: Vec<Matrix>,
     batch: usize,
     stream: Arc<CudaStream>,
     parameters: Arc<ParameterMemory>,
     memory: Memory,
-    state: State,
-    kernels: Kernels,
+    optimiser: Optimiser,
     step: u64,
     shape: Option<Shape>,
-}
-
-/// Buffers of the optimiser.
-struct State {
-    mean: Pointer,
-    square: Pointer,
-    /// Parts of the squared norm.
-    parts: Pointer,
-    /// step, first step of the table, whether halted.
-    progress: Pointer,
-    rows: Pointer,
-    results: Pointer,
 }
 
 /// What depends on the number of points.
@@ -84,16 +72,14 @@ struct Shape {
     runner: CudaRunner,
     graph: CudaGraph,
     /// The graph names its kernels, so that they must stay loaded.
-    _feed: Vec<Command>,
+    _kept: [Vec<Command>; 2],
 }
 
 /// Rows of the schedule's table: the most steps that may be given to the device at once.
 pub const TABLE: usize = 4096;
-const NORM_BLOCKS: usize = 264;
-const ADAM_BLOCKS: usize = 1056;
 
 impl CudaTrainer {
-    /// A network with parameters and Adam's moments as given.
+    /// A network with parameters and the optimiser's state as given.
     pub fn new(
         device: &Arc<Device>,
         network: &Network,
@@ -108,27 +94,18 @@ impl CudaTrainer {
         let parameters = Arc::new(ParameterMemory::new(&stream, precision, network.layout().len())?);
         parameters.set(params)?;
         let mut memory = Memory::new(stream.clone());
-        let state = State {
-            mean: memory.filled(bytes_of(&adam.mean))?,
-            square: memory.filled(bytes_of(&adam.square))?,
-            parts: memory.zeros(8 * NORM_BLOCKS)?,
-            progress: memory.zeros(24)?,
-            rows: memory.zeros(16 * TABLE)?,
-            results: memory.zeros(8 * TABLE)?,
-        };
-        let kernels = device.compile("adam", precision, &[], &[COMMON, ADAM])?;
+        let optimiser = Optimiser::new(device, precision, &mut memory, clip, adam)?;
         Ok(CudaTrainer {
             device: device.clone(),
             network: network.clone(),
             precision,
             config: adam.config,
-            clip,
+            matrices: adam.matrices.clone(),
             batch,
             stream,
             parameters,
             memory,
-            state,
-            kernels,
+            optimiser,
             step: adam.step,
             shape: None,
         })
@@ -157,7 +134,8 @@ impl CudaTrainer {
             Feed::Host => Vec::new(),
             Feed::Kernel { source, threads } => vec![self.sampling(&runner, source, *threads)?],
         };
-        let after = self.optimiser()?;
+        let after =
+            self.optimiser.commands(&device, self.precision, self.parameters.at, self.parameters.len)?;
         // Outside of a capture first: libraries load what they need on first use.
         runner.lanes.issue(&runner.lowered.forward)?;
         self.device.synchronize()?;
@@ -169,7 +147,7 @@ impl CudaTrainer {
         let graph = self.stream.end_capture(CUgraphInstantiate_flags(0)).map_err(driver("capture a step"));
         issued?;
         let graph = graph?.ok_or_else(|| CudaError::Unsupported("a step without work".into()))?;
-        self.shape = Some(Shape { points, runner, graph, _feed: before });
+        self.shape = Some(Shape { points, runner, graph, _kept: [before, after] });
         Ok(())
     }
 
@@ -182,7 +160,7 @@ impl CudaTrainer {
         let kernels = self.device.compile("sample", self.precision, &[], &[source])?;
         let targets = runner.graph().targets.expect("training has targets");
         let tokens = runner.place(runner.graph().input);
-        let pointers = [tokens, runner.place(targets), self.state.rows, self.state.progress];
+        let pointers = [tokens, runner.place(targets), self.optimiser.rows, self.optimiser.progress];
         let launch = Launch {
             name: "sample",
             function: kernels.get("sample", 0)?,
@@ -194,30 +172,6 @@ impl CudaTrainer {
         Ok(Command { lane: 0, work: Work::Kernel(launch) })
     }
 
-    /// Norm, clipping, Adam, and on to the next step.
-    fn optimiser(&self) -> Result<Vec<Command>, CudaError> {
-        let (p, s, count) = (self.parameters.at, &self.state, self.parameters.len);
-        let rounded = if p.rounded == p.params { 0 } else { p.rounded };
-        let AdamConfig { beta1, beta2, epsilon } = self.config;
-        let launch = |name, blocks: usize, arguments: &[Argument]| -> Result<Command, CudaError> {
-            let function = self.kernels.get(name, 0)?;
-            let arguments = arguments.to_vec();
-            let launch = Launch { name, function, blocks: blocks as u32, threads: 256, shared: 0, arguments };
-            Ok(Command { lane: 0, work: Work::Kernel(launch) })
-        };
-        let parts = [s.parts.into(), NORM_BLOCKS.into()];
-        let pointers = [p.params, rounded, s.mean, s.square, p.grads].map(Argument::from);
-        let table = [p.loss, s.rows, s.progress].map(Argument::from);
-        let numbers = [self.clip.unwrap_or(0.0), beta1, beta2, epsilon].map(Argument::from);
-        let adam = [&pointers[..], &parts, &table, &numbers, &[count.into()]].concat();
-        let advance = [&[s.progress, s.results, p.loss].map(Argument::from)[..], &parts].concat();
-        Ok(vec![
-            launch("norm_parts", NORM_BLOCKS, &[s.parts.into(), p.grads.into(), count.into()])?,
-            launch("adam", ADAM_BLOCKS, &adam)?,
-            launch("advance", 1, &advance)?,
-        ])
-    }
-
     /// Writes the schedule of the next steps; at most [`TABLE`] of them.
     fn write_schedule(&self, schedule: &[ScheduleRow]) -> Result<(), CudaError> {
         assert!(schedule.len() <= TABLE, "the schedule's table has {TABLE} rows");
@@ -227,11 +181,11 @@ impl CudaTrainer {
             bytes.extend(rate.to_ne_bytes());
             bytes.extend(root.to_ne_bytes());
             bytes.extend(row.dims.to_ne_bytes());
-            bytes.extend([0; 4]);
+            bytes.extend(row.rate.to_ne_bytes());
         }
-        self.memory.write(self.state.rows, &bytes)?;
+        self.memory.write(self.optimiser.rows, &bytes)?;
         let progress: Vec<u8> = [self.step, self.step, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
-        self.memory.write(self.state.progress, &progress)
+        self.memory.write(self.optimiser.progress, &progress)
     }
 
     /// Takes steps, one per row of the schedule, and returns what each reported. Fewer results than rows: after the
@@ -279,9 +233,9 @@ impl CudaTrainer {
     }
 
     fn collect(&mut self, asked: usize) -> Result<Vec<StepResult>, CudaError> {
-        let numbers = read_floats(&self.memory, self.state.results, 2 * asked)?;
+        let numbers = read_floats(&self.memory, self.optimiser.results, 2 * asked)?;
         let mut progress = [0u8; 24];
-        self.memory.read(self.state.progress, &mut progress)?;
+        self.memory.read(self.optimiser.progress, &mut progress)?;
         let step = u64::from_ne_bytes(progress[..8].try_into().expect("eight bytes"));
         let taken = (step - self.step) as usize;
         self.step = step;
@@ -304,8 +258,8 @@ impl CudaTrainer {
     /// Adam's state as it is now.
     pub fn adam(&self) -> Result<Adam, CudaError> {
         let len = self.parameters.len;
-        let mean = read_floats(&self.memory, self.state.mean, len)?;
-        let square = read_floats(&self.memory, self.state.square, len)?;
-        Ok(Adam { config: self.config, mean, square, step: self.step })
+        let mean = read_floats(&self.memory, self.optimiser.mean, len)?;
+        let square = read_floats(&self.memory, self.optimiser.square, len)?;
+        Ok(Adam { config: self.config, mean, square, step: self.step, matrices: self.matrices.clone() })
     }
 }

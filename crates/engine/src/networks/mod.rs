@@ -9,7 +9,8 @@ pub use gpt2::Gpt2Config;
 pub use lstm::LstmConfig;
 
 use crate::error::EngineError;
-use crate::params::{Init, ParamLayout, ParamSpec};
+use crate::muon::Matrix;
+use crate::params::{Init, Param, ParamLayout, ParamSpec};
 use crate::runner::{Graph, QueryRunner, Runner};
 
 /// A network to be built at any shape.
@@ -33,6 +34,23 @@ impl Network {
     /// The layout of the flat parameter buffer.
     pub fn layout(&self) -> ParamLayout {
         ParamLayout::new(self.params())
+    }
+
+    /// The weight matrices inside the layers, for [`crate::muon`], in the order of the flat buffer.
+    pub fn matrices(&self) -> Vec<Matrix> {
+        let layout = self.layout();
+        let inside = |name: &str| match self {
+            Network::Gpt2(_) => name.starts_with("h."),
+            Network::Lstm(_) => name.starts_with("lstm."),
+        };
+        let matrix = |(spec, place): (&ParamSpec, Param)| {
+            let [rows, columns] = spec.shape[..] else { return None };
+            // Queries, keys and values lie side by side; the four gates one above the other.
+            let across = if spec.name.ends_with("c_attn.weight") { 3 } else { 1 };
+            let down = if matches!(self, Network::Lstm(_)) { 4 } else { 1 };
+            inside(&spec.name).then_some(Matrix { place, rows, columns, across, down })
+        };
+        layout.iter().filter_map(matrix).collect()
     }
 
     /// Number of layers.

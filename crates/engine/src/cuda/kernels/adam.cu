@@ -1,9 +1,17 @@
 // Clipping by the global norm and Adam, with the schedule in a table: nothing of a step needs the host.
 
-// One step of the schedule: the rate with Adam's correction of the mean in it, and the correction of the root.
+// One step of the schedule: the rate with Adam's correction of the mean in it, the correction of the root, and the rate
+// as it is.
 struct StepRow {
     float rate, root;
-    int dims, pad;
+    int dims;
+    float plain;
+};
+
+// Values of the flat buffers that Adam moves: a piece of at most 4 × NORM_THREADS.
+struct Piece {
+    u64 first;
+    u64 count;
 };
 
 // Where training stands; `halted` is set when a loss or gradient was not finite, and nothing moves any more.
@@ -60,16 +68,18 @@ __device__ __forceinline__ bool finite(float x) { return fabsf(x) <= 3.4e38f; }
 
 // One Adam step; `rounded` receives the weights as the products read them.
 extern "C" __global__ void __launch_bounds__(NORM_THREADS)
-    adam(float* params, half_t* rounded, float* mean, float* square, const float* grads, const double* parts, int part_count,
-         const float* loss, const StepRow* rows, const Progress* progress, float clip, float beta1, float beta2,
-         float epsilon, u64 count) {
+    adam(const Piece* pieces, u64 piece_count, float* params, half_t* rounded, float* mean, float* square, const float* grads,
+         const double* parts, int part_count, const float* loss, const StepRow* rows, const Progress* progress, float clip,
+         float beta1, float beta2, float epsilon) {
     const float norm = norm_of(parts, part_count);
     if (progress->halted || !finite(norm) || !finite(*loss)) return;
     const StepRow row = rows[progress->step - progress->first];
     const float factor = clip > 0 ? fminf(clip / (norm + 1e-6f), 1.0f) : 1.0f;
-    const u64 stride = 4ull * gridDim.x * NORM_THREADS;
-    for (u64 i = 4 * ((u64)blockIdx.x * NORM_THREADS + threadIdx.x); i < count; i += stride) {
+    for (u64 n = blockIdx.x; n < piece_count; n += gridDim.x) {
+        const Piece piece = pieces[n];
+        if (4 * threadIdx.x >= piece.count) continue;
         // The buffers end with spare values, so that the last group is whole.
+        const u64 i = piece.first + 4 * threadIdx.x;
         float4 p4 = load4(params + i), m4 = load4(mean + i), v4 = load4(square + i), g4 = load4(grads + i);
         float *p = &p4.x, *m = &m4.x, *v = &v4.x, *g = &g4.x;
 #pragma unroll

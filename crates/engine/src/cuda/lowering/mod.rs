@@ -16,7 +16,7 @@ use super::Precision;
 use super::compiler::{COMMON, Kernels, ROWS};
 use super::device::{Device, Memory, Pointer};
 use super::error::CudaError;
-use super::product::{Fused, Kind, Matrix, Product};
+use super::product::{Fused, Kind, Matrix, Product, Terms};
 use super::program::{Argument, Command, LANES, Launch, Work};
 use crate::ops::Op;
 use crate::params::Param;
@@ -300,7 +300,7 @@ impl Lowering<'_> {
         added: Option<Pointer>,
         fused: Fused,
     ) -> Result<bool, CudaError> {
-        let product = Product::new(self.device, self.precision, out, factors, added, fused)?;
+        let product = Product::new(self.device, self.precision, out, factors, Terms::plus(added), fused)?;
         let Some(product) = product else { return Ok(false) };
         self.commands.push(Command { lane, work: Work::Product(product) });
         Ok(true)
