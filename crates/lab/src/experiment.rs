@@ -54,6 +54,9 @@ pub struct TrainingSpec {
     /// Weights to start from instead of fresh ones: a run's directory or a file of weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
+    /// How fresh weights begin.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub start: Start,
     /// What moves the weights.
     #[serde(default, skip_serializing_if = "is_default")]
     pub optimiser: Optimiser,
@@ -112,6 +115,17 @@ fn checkpoint_every() -> u64 {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// How fresh weights begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// As the network's authors draw them.
+    #[default]
+    Usual,
+    /// LSTM layers above the first begin as nearly the identity.
+    PassThrough,
 }
 
 /// What moves the weights.
@@ -257,6 +271,12 @@ impl Experiment {
         }
         if t.batch == 0 || t.batch > 1 << 20 {
             return bad("training.batch", t.batch.to_string(), "1 to 1048576");
+        }
+        if t.start == Start::PassThrough && !matches!(self.network, NetworkSpec::Lstm { .. }) {
+            return bad("training.start", "\"pass-through\"".into(), "\"usual\", except for an LSTM");
+        }
+        if t.start == Start::PassThrough && t.init.is_some() {
+            return bad("training.start", "\"pass-through\"".into(), "\"usual\" where 'init' is given");
         }
         let flat = t.flat.unwrap_or(0.0);
         if t.flat.is_some() && t.schedule != Schedule::Linear {

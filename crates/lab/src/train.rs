@@ -12,7 +12,7 @@ use ndarray::Array2;
 
 use crate::devices::Device;
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, Optimiser, TrainingSpec};
+use crate::experiment::{Experiment, Optimiser, Start, TrainingSpec};
 use crate::networks::Weights;
 use crate::prompts::{Prompts, Task};
 use crate::seed::Seed;
@@ -113,7 +113,7 @@ impl Trainer {
                         Weights::read(&path.join("checkpoint.safetensors"), network.clone())?.params
                     }
                     Some(path) => Weights::read(path, network.clone())?.params,
-                    None => layout.initial(&Seed(t.seed)),
+                    None => fresh(&network, &layout, t),
                 };
                 (params, Adam::new(config, layout.len()))
             }
@@ -216,6 +216,15 @@ impl Trainer {
         }
         Ok(sums)
     }
+}
+
+/// First weights.
+fn fresh(network: &Network, layout: &ParamLayout, spec: &TrainingSpec) -> Vec<f32> {
+    let mut params = layout.initial(&Seed(spec.seed));
+    if let (Start::PassThrough, Network::Lstm(config)) = (spec.start, network) {
+        config.pass_through(&mut params);
+    }
+    params
 }
 
 /// The smallest mean loss any predictor can have on a task with `dims` dimensions and `points` points: exact for noiseless

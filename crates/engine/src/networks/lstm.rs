@@ -43,6 +43,31 @@ impl LstmConfig {
         specs
     }
 
+    /// Makes every layer above the first begin as (nearly) the identity: its candidate is its input, its input and output
+    /// gates are open, its forget gate is closed, and all else is small. Ten layers then leave the plateau as one
+    /// layer does; from PyTorch's start the signal is lost on the way up.
+    ///
+    /// # Panics
+    /// If `params` has not the length of the network's parameters.
+    pub fn pass_through(&self, params: &mut [f32]) {
+        const GAIN: f32 = 1.3;
+        const GATE: f32 = 3.0;
+        const REST: f32 = 0.1;
+        let (h, layout) = (self.width, ParamLayout::new(self.params()));
+        let place = |name: &str, layer| layout.place(&format!("lstm.{name}_l{layer}")).expect("own parameter");
+        for layer in 1..self.layers {
+            for name in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"] {
+                place(name, layer).of_mut(params).iter_mut().for_each(|w| *w *= REST);
+            }
+            let weights = place("weight_ih", layer).of_mut(params);
+            (0..h).for_each(|i| weights[(2 * h + i) * h + i] += GAIN);
+            let bias = place("bias_ih", layer).of_mut(params);
+            for (gate, open) in [(0, GATE), (1, -GATE), (3, GATE)] {
+                bias[gate * h..(gate + 1) * h].iter_mut().for_each(|b| *b += open);
+            }
+        }
+    }
+
     /// Plans the network for `batch` prompts of `tokens` tokens.
     pub(super) fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
         self.build(batch, tokens, mode, None)
@@ -115,5 +140,35 @@ impl LstmConfig {
             loss,
             memories,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::networks::Network;
+    use crate::params::SplitMix;
+
+    /// Cosine between what the first layer says and what the last one does.
+    fn carried(pass_through: bool) -> f64 {
+        let config = LstmConfig { features: 3, width: 16, layers: 6 };
+        let network = Network::Lstm(config.clone());
+        let mut params = network.layout().initial(&SplitMix::new(1));
+        if pass_through {
+            config.pass_through(&mut params);
+        }
+        let mut runner = network.runner(4, 10, Mode::Infer).unwrap();
+        let tokens: Vec<f32> = (0..120).map(|i| (i as f32 * 0.7).sin()).collect();
+        runner.set_tokens(&tokens).unwrap();
+        runner.forward(&params);
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+        let (first, last) = (runner.hidden(1), runner.hidden(6));
+        dot(first, last) / (dot(first, first) * dot(last, last)).sqrt()
+    }
+
+    #[test]
+    fn layers_may_begin_as_the_identity() {
+        assert!(carried(true) > 0.9, "{}", carried(true));
+        assert!(carried(false) < 0.5, "{}", carried(false));
     }
 }
