@@ -252,8 +252,13 @@ fn flat(
         let Ok(view) = file.tensor(&tensor) else {
             return Err(CheckpointError::Missing { path: path.into(), tensor, expected: spec.shape.clone() });
         };
-        let right = view.dtype() == Dtype::F32 && view.shape() == spec.shape;
-        if !right || view.data().len() != 4 * place.len {
+        // Weights may be stored in half the space; moments are float32.
+        let bytes = match view.dtype() {
+            Dtype::F32 => 4,
+            Dtype::F16 if prefix.is_empty() => 2,
+            _ => 0,
+        };
+        if bytes == 0 || view.shape() != spec.shape || view.data().len() != bytes * place.len {
             return Err(CheckpointError::Mismatch {
                 path: path.into(),
                 tensor,
@@ -261,8 +266,12 @@ fn flat(
                 found: describe(view.dtype(), view.shape()),
             });
         }
-        for (value, bytes) in place.of_mut(&mut flat).iter_mut().zip(view.data().chunks_exact(4)) {
-            *value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        for (value, bytes) in place.of_mut(&mut flat).iter_mut().zip(view.data().chunks_exact(bytes)) {
+            *value = match *bytes {
+                [a, b] => half::f16::from_le_bytes([a, b]).to_f32(),
+                [a, b, c, d] => f32::from_le_bytes([a, b, c, d]),
+                _ => unreachable!("chunks are two or four bytes"),
+            };
         }
     }
     Ok(flat)
