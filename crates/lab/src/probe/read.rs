@@ -10,9 +10,9 @@ use crate::networks::Weights;
 /// How one layer is read: an affine map of its state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadOut {
-    pub(super) weights: Vec<f64>,
-    pub(super) bias: f64,
-    pub(super) state: State,
+    weights: Vec<f64>,
+    bias: f64,
+    state: State,
 }
 
 /// Which state of a layer is read.
@@ -67,6 +67,11 @@ impl ReadOut {
     pub fn new(mut affine: Vec<f64>, state: State) -> ReadOut {
         let bias = affine.pop().unwrap_or_default();
         ReadOut { weights: affine, bias, state }
+    }
+
+    /// Which state is read.
+    pub fn state(&self) -> State {
+        self.state
     }
 
     /// Weights followed by the bias.
