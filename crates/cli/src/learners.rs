@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use lab::learner::Unit;
-use lab::probe::{self, Options};
 use lab::registry::Id;
 use lab::{Learner, Prompts, Questions, Steps, Trajectory};
 use ndarray::{Array3, Array4};
@@ -17,16 +16,16 @@ pub fn build(text: &str) -> Result<Box<dyn Learner>> {
     match text.split_once(':') {
         Some(("file", path)) => Ok(Box::new(Recorded::read(Path::new(path))?)),
         Some(("construct", path)) => Ok(Box::new(construct::learner(Path::new(path))?)),
-        Some(("run", path)) => probed(Path::new(path)),
+        Some(("run", path)) => probed(path),
         _ => Ok(lab::solvers::build(text)?),
     }
 }
 
 /// A trained network with a read-out for every layer: those saved beside its checkpoint, or fresh ones.
-fn probed(path: &Path) -> Result<Box<dyn Learner>> {
-    let opened = probe::find(path)?.open(None, &Options::default(), &|_| ())?;
-    opened.notes.iter().for_each(|note| eprintln!("note: {note}"));
-    Ok(Box::new(opened.probed))
+fn probed(text: &str) -> Result<Box<dyn Learner>> {
+    let (probed, notes) = lab::probe::build(text, &|_| ())?;
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    Ok(Box::new(probed))
 }
 
 /// The same with every default written out, for plans.

@@ -1,17 +1,22 @@
 //! `iclab probe`: a read-out for every layer of a network, and a first look at what the layers do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use lab::analyses::{emergence, interventions};
+use lab::claims::Findings;
 use lab::experiment::TaskSpec;
+use lab::figure::Table;
 use lab::matching::best_match;
 use lab::probe::{self, HeldOut, Method, Opened, Options};
 use lab::similarity::{Metric, View, of_errors};
 use lab::{Learner, Seed, Steps, Task, solvers};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::error::{Error, Result};
-use crate::progress;
+use crate::output::Directory;
+use crate::{plan, progress, reproduce};
 
 /// How read-outs are fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -30,6 +35,8 @@ pub enum FitArg {
 #[command(after_help = "Examples:\n  iclab probe runs/miniature-0123456789abcdef\n  \
                         iclab probe runs/miniature-0123456789abcdef --fit adam     the paper's way, beside least squares\n  \
                         iclab probe model.safetensors --function noisy-linear --inputs gaussian     what `iclab import` wrote\n  \
+                        iclab probe runs/miniature-0123456789abcdef --interventions --out without\n  \
+                        iclab probe runs/miniature-0123456789abcdef --over-training --out emergence\n  \
                         iclab compare run:runs/miniature-0123456789abcdef newton --dim 5 --points 16 --out layers")]
 pub struct ProbeArgs {
     /// Directory of a run, checkpoint, or a network of another program that `iclab import` can read
@@ -55,6 +62,18 @@ pub struct ProbeArgs {
     /// Points per prompt, for such a network [default: 41]
     #[arg(long)]
     points: Option<usize>,
+    /// Take out every layer and head in turn and see what becomes of the last layer
+    #[arg(long, conflicts_with = "over_training", requires = "out")]
+    interventions: bool,
+    /// Probe every checkpoint that was kept along the training (`keep` of an experiment)
+    #[arg(long, requires = "out")]
+    over_training: bool,
+    /// Prompts that layers are compared with Newton on
+    #[arg(long, default_value_t = 320, value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
+    look: u32,
+    /// Directory for the page, figures and tables of --interventions or --over-training
+    #[arg(long)]
+    out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -66,7 +85,7 @@ impl ProbeArgs {
             FitArg::LeastSquares => Method::LeastSquares,
             FitArg::Adam => Method::Adam,
         };
-        Options { prompts: self.prompts.map(|p| p as usize), method, raw: self.raw }
+        Options { prompts: self.prompts.map(|p| p as usize), method, raw: self.raw, ..Options::default() }
     }
 
     /// The task that the options describe, if they describe any.
@@ -85,9 +104,6 @@ impl ProbeArgs {
     }
 }
 
-/// Prompts of the first look at similarity.
-const LOOK: usize = 320;
-
 /// What one layer looks like.
 struct Row {
     layer: usize,
@@ -100,6 +116,9 @@ struct Row {
 
 /// Runs the command.
 pub fn run(args: &ProbeArgs) -> Result<()> {
+    if let (Some(out), true) = (&args.out, args.interventions || args.over_training) {
+        return write_report(args, out);
+    }
     let spinner = progress::spinner("reading the network");
     let tell = |what: &str| spinner.set_message(what.to_string());
     let found = probe::find(&args.run)?;
@@ -125,7 +144,7 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
         }
     };
     tell("comparing layers with Newton");
-    let rows = rows(&opened, other.as_ref())?;
+    let rows = rows(&opened, other.as_ref(), args.look as usize)?;
     spinner.finish_and_clear();
     opened.notes.iter().for_each(|note| eprintln!("note: {note}"));
     if args.json {
@@ -136,10 +155,92 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
     Ok(())
 }
 
-fn rows(opened: &Opened, other: Option<&Opened>) -> Result<Vec<Row>> {
+/// The interventions or the checkpoints of a run as a page with figures and tables.
+fn write_report(args: &ProbeArgs, out: &Path) -> Result<()> {
+    let start = std::time::Instant::now();
+    let directory = Directory::begin(out)?;
+    let spinner = progress::spinner("reading the network");
+    let tell = |what: &str| spinner.set_message(what.to_string());
+    let count = args.look as usize;
+    let (title, outcome) = if args.interventions {
+        let found = probe::find(&args.run)?;
+        let given = args.task(found.weights.network.features());
+        let opened = found.open(given, &args.options(), &tell)?;
+        spinner.suspend(|| opened.notes.iter().for_each(|note| eprintln!("note: {note}")));
+        (
+            format!("What {} needs of its layers and heads", opened.probed.id()),
+            interventions::outcome(&opened, count, &tell)?,
+        )
+    } else {
+        let outcome = emergence::outcome(&args.run, count, &tell)?;
+        (format!("How the layers of {} came about", args.run.display()), outcome)
+    };
+    let findings = Findings {
+        analysis: if args.interventions { "interventions" } else { "emergence" }.into(),
+        title: title.clone(),
+        summary: outcome.tables[0].caption.clone(),
+        claims: outcome.claims,
+        figures: outcome.figures,
+        tables: outcome.tables,
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    let plan = Plan {
+        command: "probe".into(),
+        run: args.run.display().to_string(),
+        analysis: findings.analysis.clone(),
+        prompts: count,
+    };
+    let about = report::About {
+        title,
+        purpose: findings.summary.clone(),
+        command: format!(
+            "iclab probe RUN --{}",
+            if args.interventions { "interventions" } else { "over-training" }
+        ),
+        prompts: count,
+        seconds: findings.seconds,
+        plan_hash: plan::hash(&plan),
+        machine: reproduce::machine(),
+        ..report::About::default()
+    };
+    report::write(std::slice::from_ref(&findings), &about, directory.path())?;
+    plan::write(&plan, directory.path())?;
+    directory.finish()?;
+    spinner.finish_and_clear();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&findings.tables).map_err(report::Error::from)?);
+    } else {
+        findings.tables.iter().for_each(print_aligned);
+        println!("{}", out.join("index.html").display());
+    }
+    Ok(())
+}
+
+/// What a report was made from.
+#[derive(Serialize)]
+struct Plan {
+    command: String,
+    run: String,
+    analysis: String,
+    prompts: usize,
+}
+
+/// A table with columns as wide as they need to be.
+fn print_aligned(table: &Table) {
+    println!("{}", table.title);
+    let rows = || std::iter::once(&table.columns).chain(&table.rows);
+    let width = |column: usize| rows().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+    for row in rows() {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
+        println!("  {}", cells.collect::<Vec<_>>().join("  "));
+    }
+}
+
+fn rows(opened: &Opened, other: Option<&Opened>, look: usize) -> Result<Vec<Row>> {
     let (task, probed) = (&opened.task, &opened.probed);
     let prompts = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
-    let prompts = prompts.sample(Seed(opened.seed), "probe/look", 0, LOOK);
+    let prompts = prompts.sample(Seed(opened.seed), "eval", 0, look);
     let layers = Steps::range(0, probed.layers() as u64);
     let newton = solvers::build("newton")?.trajectory(&prompts, &Steps::range(0, 24))?;
     let map = of_errors(

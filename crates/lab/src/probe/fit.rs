@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::adam;
 use super::gram::Gram;
-use super::pass::{GROUP, Reader, per_thread};
+use super::pass::{GROUP, LANES, Reader, per_thread};
 use super::read::{ReadOut, State};
 use crate::error::{Error, Result};
 use crate::networks::Weights;
@@ -33,7 +33,7 @@ pub const TOLERANCE: f64 = 0.02;
 const HELP: f64 = 0.01;
 
 /// How read-outs are fitted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Prompts to fit to; chosen by held-out error when absent.
     pub prompts: Option<usize>,
@@ -41,6 +41,14 @@ pub struct Options {
     pub method: Method,
     /// Reads the last layer from the raw stream like the others, not after the final LayerNorm.
     pub raw: bool,
+    /// Prompts to judge on.
+    pub held_out: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { prompts: None, method: Method::default(), raw: false, held_out: HELD_OUT }
+    }
 }
 
 /// How the best read-out is found.
@@ -139,8 +147,8 @@ pub fn fit(
     let state = |layer| if layer == layers && !options.raw { State::Last } else { State::Raw };
     let states = (0..=layers).map(state).collect();
     let pass = Pass { weights, task, seed, states, best: task.best_learner() };
-    tell(&format!("reading {HELD_OUT} held-out prompts"));
-    let held_out = pass.sums("probe/held-out", 0..HELD_OUT, LANES, true)?;
+    tell(&format!("reading {} held-out prompts", options.held_out));
+    let held_out = pass.sums("probe/held-out", 0..options.held_out, LANES, true)?;
     let held_out = merged(held_out);
     let judge = |layer: usize, affine: &[f64]| HeldOut {
         mean_loss: held_out.all[layer].loss(affine),
@@ -174,15 +182,12 @@ pub fn fit(
         targets: pass.best.clone().unwrap_or("labels".into()),
         prompts,
         why,
-        held_out: HELD_OUT,
+        held_out: options.held_out,
         layers: found,
         trained,
     };
     Ok((read_outs, fit))
 }
-
-/// Pieces that prompts are cut into, each summed by itself: sums have the same bits on any number of threads.
-const LANES: usize = 8;
 
 fn merged(sums: Vec<Sums>) -> Sums {
     let mut sums = sums.into_iter();

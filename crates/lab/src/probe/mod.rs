@@ -9,8 +9,10 @@
 //! ```
 
 mod adam;
+mod change;
 mod fit;
 mod gram;
+mod learner;
 mod open;
 mod pass;
 mod read;
@@ -22,7 +24,10 @@ use engine::intervene::Intervention;
 use engine::runner::QueryRunner;
 use ndarray::{Array3, Array4, s};
 
+pub use change::{Change, Instead, MEAN_PROMPTS, Means};
+pub use engine::intervene::Part;
 pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
+pub use learner::{SETTINGS, build};
 pub use open::{Found, Opened, find, usual_task};
 pub use read::{ReadOut, State};
 

@@ -16,6 +16,10 @@ use crate::prompts::Prompts;
 /// operation to the next, many enough to pay for packing the weights.
 pub const GROUP: usize = 8;
 
+/// Pieces that prompts are cut into where sums over all of them are taken, each summed by itself: sums then have the same
+/// bits on any number of threads.
+pub const LANES: usize = 8;
+
 /// Does pieces of work `0..pieces` on as many threads as there are, each with its own `worker`; results in order.
 ///
 /// Operations of a network inside a piece run on that piece's thread alone.
