@@ -134,10 +134,11 @@ impl Runner {
     /// If `params` has not the length of the network's parameters.
     pub fn forward(&mut self, params: &[f32]) {
         assert_eq!(params.len(), self.graph.params, "length of the parameter buffer");
-        self.run(Context { params, prefix: None }, Positions::Prompt(self.graph.tokens));
+        self.run(params, None, Positions::Prompt(self.graph.tokens));
     }
 
-    fn run(&mut self, context: Context, positions: Positions) {
+    fn run(&mut self, params: &[f32], prefix: Option<Prefix>, positions: Positions) {
+        let context = Context { params, prefix };
         for (i, op) in self.graph.plan.ops.iter().enumerate() {
             let start = self.profile.is_some().then(Instant::now);
             op.forward(&mut self.buffers, context);
@@ -229,6 +230,11 @@ impl QueryRunner {
         Ok(())
     }
 
+    /// As [`Runner::start_profile`].
+    pub fn start_profile(&mut self) -> Profile {
+        self.runner.start_profile()
+    }
+
     /// Predicts for queries `[batch, T, features]` that each follow the first `pairs` pairs of the prompts
     /// that `prefix` ran last, with the same parameters. Queries do not see each other.
     ///
@@ -259,8 +265,8 @@ impl QueryRunner {
         })?;
         self.runner.set_tokens(queries)?;
         self.runner.changes.iter().try_for_each(|change| change.check(tokens + 1))?;
-        let context = Context { params, prefix: Some(Prefix { buffers: &prefix.buffers, tokens, total }) };
-        self.runner.run(context, Positions::Query(tokens));
+        let prefix = Prefix { buffers: &prefix.buffers, tokens, total };
+        self.runner.run(params, Some(prefix), Positions::Query(tokens));
         Ok(())
     }
 

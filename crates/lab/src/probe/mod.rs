@@ -105,6 +105,11 @@ impl Probed {
         self.fit.as_ref()
     }
 
+    /// The parts that are taken out.
+    pub fn interventions(&self) -> &[Intervention] {
+        &self.interventions
+    }
+
     /// Number of layers.
     pub fn layers(&self) -> usize {
         self.weights.network.layers()
@@ -170,24 +175,25 @@ impl Learner for Probed {
     fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>> {
         self.check(&questions.prompts, steps)?;
         let (count, asked, _) = questions.queries.dim();
+        let size = query_group(count);
         let groups = per_thread(
-            count.div_ceil(QUERY_GROUP),
+            count.div_ceil(size),
             || (Reader::new(&self.weights, &self.interventions), None),
-            |(reader, runner), group| {
-                self.group_answers(questions, steps, group * QUERY_GROUP, reader, runner)
-            },
+            |(reader, runner), group| self.group_answers(questions, steps, group * size, reader, runner),
         )?;
         let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
         for (i, group) in groups.iter().enumerate() {
-            let first = i * QUERY_GROUP;
+            let first = i * size;
             values.slice_mut(s![.., first..first + group.dim().1, .., ..]).assign(group);
         }
         Ok(values)
     }
 }
 
-/// Prompts whose queries a thread answers together.
-const QUERY_GROUP: usize = 2;
+/// Prompts whose queries a thread answers together: as many as pay, and few enough that all threads have some.
+fn query_group(count: usize) -> usize {
+    (count / 16).clamp(1, 8)
+}
 
 impl Probed {
     /// Answers `[s, b, l, q]` for the prompts of one group.
@@ -200,7 +206,7 @@ impl Probed {
         runner: &mut Option<(usize, QueryRunner)>,
     ) -> Result<Array4<f64>> {
         let network = &self.weights.network;
-        let prompts = part(&questions.prompts, first, QUERY_GROUP);
+        let prompts = part(&questions.prompts, first, query_group(questions.prompts.count()));
         let (count, asked) = (prompts.count(), questions.queries.dim().1);
         let prefix = reader.read(&prompts)?;
         if runner.as_ref().is_none_or(|(size, _)| *size != count) {
