@@ -123,16 +123,14 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
     let tell = |what: &str| spinner.set_message(what.to_string());
     let found = probe::find(&args.run)?;
     let given = args.task(found.weights.network.features());
-    if let (Some(task), Some(given)) = (&found.task, &given) {
-        if task != given {
-            return Err(Error::content(
-                &args.run,
-                format!(
-                    "was trained on {} of {} inputs, {} dimensions, {} points; accepted: no other task",
-                    task.function, task.inputs, task.dim, task.points
-                ),
-            ));
-        }
+    if let (Some(task), Some(given)) = (&found.task, &given)
+        && task != given
+    {
+        let TaskSpec { function, inputs, dim, points } = task;
+        let why = format!(
+            "was trained on {function} of {inputs} inputs, {dim} dimensions, {points} points; accepted: no other task"
+        );
+        return Err(Error::content(&args.run, why));
     }
     let options = args.options();
     let opened = found.clone().open(given.clone(), &options, &tell)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Change, Instead, MEAN_PROMPTS, Means, Options, Probed, find};
+use super::{Change, Instead, MEAN_PROMPTS, Means, Opened, Options, Probed, find, usual_task};
 use crate::error::Result;
 use crate::prompts::Task;
 use crate::registry::{Row, Setting, Spec};
@@ -66,9 +66,13 @@ pub fn build(text: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<(Probed, Vec<St
     let options = Options { raw: settings.flag("raw")?, ..Options::default() };
     let trained = settings.choice("readout", &[("fitted", false), ("trained", true)])?;
     let found = find(Path::new(path))?;
-    let (name, weights) = (found.name.clone(), found.weights.clone());
-    let opened = found.open(None, &options, tell)?;
-    let mut probed = if trained { Probed::trained(name, weights) } else { opened.probed };
+    let (mut probed, task, seed, notes) = if trained {
+        let task = found.task.unwrap_or_else(|| usual_task(found.weights.network.features()));
+        (Probed::trained(found.name, found.weights), task, found.seed.unwrap_or(0), Vec::new())
+    } else {
+        let Opened { probed, task, seed, notes, .. } = found.open(None, &options, tell)?;
+        (probed, task, seed, notes)
+    };
     if options.raw && !trained {
         probed.id.given.insert("raw".into(), "true".into());
     }
@@ -78,12 +82,11 @@ pub fn build(text: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<(Probed, Vec<St
             &changes.iter().map(|c| Change { to: Instead::Nothing, ..*c }).collect::<Vec<_>>(),
             None,
         )?;
-        let task = &opened.task;
         let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
         let mean = changes.iter().any(|change| change.to == Instead::Mean);
-        let measure = || Means::measure(probed.weights(), &task, Seed(opened.seed), MEAN_PROMPTS);
+        let measure = || Means::measure(probed.weights(), &task, Seed(seed), MEAN_PROMPTS);
         let means = mean.then(measure).transpose()?;
         probed = probed.changed(&changes, means.as_ref())?;
     }
-    Ok((probed, opened.notes))
+    Ok((probed, notes))
 }

@@ -99,24 +99,22 @@ impl Found {
         let hash = hash(&self.weights);
         let mut notes = Vec::new();
         let asked = self.task.clone().or(task);
-        match path.is_file().then(|| Saved::read(&path)) {
+        // Other wishes neither use nor replace what is saved.
+        match (usual && path.is_file()).then(|| Saved::read(&path)) {
             Some(Ok(saved)) if saved.checkpoint != hash => {
-                if usual {
-                    notes.push(format!("{} belongs to other weights and is replaced", path.display()));
-                }
+                notes.push(format!("{} belongs to other weights and is replaced", path.display()));
             }
-            Some(Ok(saved)) => {
-                let same_task = asked.as_ref().is_none_or(|task| *task == saved.task);
-                if usual && same_task && saved.fits(&self.weights) {
-                    let Saved { read_outs, fit, task, seed, .. } = saved;
-                    let probed = Probed::new(self.name, self.weights, read_outs, Some(fit));
-                    return Ok(Opened { probed, task, seed, saved: Some(path), notes });
-                }
+            Some(Ok(saved))
+                if saved.fits(&self.weights) && asked.as_ref().is_none_or(|task| *task == saved.task) =>
+            {
+                let Saved { read_outs, fit, task, seed, .. } = saved;
+                let probed = Probed::new(self.name, self.weights, read_outs, Some(fit));
+                return Ok(Opened { probed, task, seed, saved: Some(path), notes });
             }
             Some(Err(why)) => {
                 notes.push(format!("{} cannot be used ({why}) and is replaced", path.display()))
             }
-            None => {}
+            _ => {}
         }
         let spec = asked.unwrap_or_else(|| usual_task(self.weights.network.features()));
         let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;

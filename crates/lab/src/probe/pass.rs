@@ -59,14 +59,8 @@ pub fn per_thread<W, T: Send>(
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    let mut all = Vec::with_capacity(pieces);
-    for result in results {
-        match result.into_inner().unwrap_or_else(|e| e.into_inner()) {
-            Some(result) => all.push(result?),
-            None => {} // left out after an error, which is among the results
-        }
-    }
-    Ok(all)
+    // What was left out after an error has no result; the error has.
+    results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(|e| e.into_inner())).collect()
 }
 
 /// A network that a thread runs on prompts; the buffers stay while the shape does.
