@@ -2,12 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::experiment::Experiment;
 use lab::learner::Unit;
-use lab::networks::Weights;
-use lab::probe::Probed;
 use lab::registry::Id;
-use lab::{Learner, Prompts, Questions, Seed, Steps, Task, Trajectory};
+use lab::{Learner, Prompts, Questions, Steps, Trajectory};
 use ndarray::{Array3, Array4};
 
 use crate::construct;
@@ -19,23 +16,16 @@ pub fn build(text: &str) -> Result<Box<dyn Learner>> {
     match text.split_once(':') {
         Some(("file", path)) => Ok(Box::new(Recorded::read(Path::new(path))?)),
         Some(("construct", path)) => Ok(Box::new(construct::learner(Path::new(path))?)),
-        Some(("run", path)) => probed(Path::new(path)),
+        Some(("run", path)) => probed(path),
         _ => Ok(lab::solvers::build(text)?),
     }
 }
 
-/// Prompts on which the read-outs of a run's layers are fitted.
-const PROBE_PROMPTS: usize = 4096;
-
-/// A trained network: the newest checkpoint of a run, with a read-out fitted for every layer.
-fn probed(dir: &Path) -> Result<Box<dyn Learner>> {
-    let experiment = Experiment::read(&dir.join("plan.toml"))?;
-    let task = &experiment.task;
-    let network = experiment.network.build(task.dim, task.points)?;
-    let weights = Weights::read(&dir.join("checkpoint.safetensors"), network)?;
-    let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
-    let seed = Seed(experiment.training.seed);
-    Ok(Box::new(Probed::fit(experiment.name, weights, &task, seed, PROBE_PROMPTS)?))
+/// A trained network with a read-out for every layer: those saved beside its checkpoint, or fresh ones.
+fn probed(text: &str) -> Result<Box<dyn Learner>> {
+    let (probed, notes) = lab::probe::build(text, &|_| ())?;
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    Ok(Box::new(probed))
 }
 
 /// The same with every default written out, for plans.

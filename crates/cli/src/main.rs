@@ -19,6 +19,7 @@ mod npz;
 mod output;
 mod plan;
 mod predict;
+mod probe;
 mod progress;
 mod reproduce;
 mod sample;
@@ -42,6 +43,7 @@ use clap::{Parser, Subcommand};
   iclab construct newton --out w.safetensors
                                              weights that are Newton's iteration
   iclab train experiments/miniature.toml     train a network, minutes on two cores
+  iclab probe runs/NAME                      a read-out for every layer of it
   iclab doctor                               what this machine has; checks its GPU
   iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
   iclab compare file:mine.npz newton --prompts p.npz --out mine
@@ -62,6 +64,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Construct(construct::ConstructArgs),
     Train(train::TrainArgs),
+    Probe(probe::ProbeArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Sample(sample::SampleArgs),
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Construct(args) => construct::run(&args).map(|()| true),
         Command::Train(args) => train::run(&args).map(|()| true),
+        Command::Probe(args) => probe::run(&args).map(|()| true),
         Command::Import(args) => import::run(&args).map(|()| true),
         Command::Export(args) => export::run(&args).map(|()| true),
         Command::Sample(args) => sample::run(&args).map(|()| true),

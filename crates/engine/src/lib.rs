@@ -33,6 +33,7 @@ pub mod error;
 pub mod groups;
 pub mod hash;
 pub mod interchange;
+pub mod intervene;
 pub mod matmul;
 pub mod muon;
 pub mod networks;

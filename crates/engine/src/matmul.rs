@@ -93,6 +93,48 @@ pub fn matmul(out: &mut [f32], out_stride: usize, into: Into, a: Mat, b: Mat) {
     }
 }
 
+/// sums += xᵀx for x `[rows, size]` in double precision; only the blocks on and above the diagonal of `sums`
+/// `[size, size]` are touched.
+///
+/// # Panics
+/// If a slice has not the length that the shapes say.
+pub fn add_gram(sums: &mut [f64], x: &[f64], size: usize) {
+    const BLOCK: usize = 64;
+    assert!(size > 0 && x.len().is_multiple_of(size) && sums.len() == size * size, "shapes of a Gram matrix");
+    let rows = x.len() / size;
+    if rows == 0 {
+        return;
+    }
+    for first in (0..size).step_by(BLOCK) {
+        let (height, width) = (BLOCK.min(size - first), size - first);
+        // SAFETY: rows `first..first+height` and columns `first..size` lie inside `sums`, columns `first..size` of all
+        // rows inside `x` (both lengths are asserted above), and `sums` is borrowed mutably, so it overlaps nothing.
+        unsafe {
+            gemm::gemm(
+                height,
+                width,
+                rows,
+                sums.as_mut_ptr().add(first * size + first),
+                1,
+                size as isize,
+                true,
+                x.as_ptr().add(first),
+                size as isize,
+                1,
+                x.as_ptr().add(first),
+                1,
+                size as isize,
+                1.0f64,
+                1.0f64,
+                false,
+                false,
+                false,
+                Parallelism::None,
+            );
+        }
+    }
+}
+
 /// out`[j, i]` = x`[i, j]`: a transposed copy, walked in square tiles that stay in the nearest cache.
 pub fn transpose(out: &mut [f32], x: &[f32], rows: usize, cols: usize) {
     const TILE: usize = 16;

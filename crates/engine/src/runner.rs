@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::error::{EngineError, check_len};
+use crate::intervene::{Change, Intervention, Positions};
 use crate::ops::{Attention, LstmLayer, Op};
 use crate::plan::{Buffers, Context, Mode, Plan, Prefix, Var};
 
@@ -55,6 +56,7 @@ pub struct Runner {
     graph: Graph,
     buffers: Buffers,
     profile: Option<Profile>,
+    changes: Vec<Change>,
 }
 
 /// Milliseconds by kind of operation.
@@ -71,7 +73,23 @@ impl Runner {
     /// Allocates the buffers of a graph.
     pub fn new(graph: Graph) -> Self {
         let buffers = Buffers::new(&graph.plan);
-        Self { graph, buffers, profile: None }
+        Self { graph, buffers, profile: None, changes: Vec::new() }
+    }
+
+    /// From now on, forward passes replace the outputs of these parts; earlier interventions end.
+    pub fn intervene(&mut self, interventions: &[Intervention]) -> Result<(), EngineError> {
+        self.changes = self.planned(interventions, self.graph.tokens)?;
+        Ok(())
+    }
+
+    /// Interventions in this plan, each with an output for the first `positions` positions.
+    fn planned(&self, interventions: &[Intervention], positions: usize) -> Result<Vec<Change>, EngineError> {
+        let change = |intervention| {
+            let change = Change::new(&self.graph, intervention)?;
+            change.check(positions)?;
+            Ok(change)
+        };
+        interventions.iter().map(change).collect()
     }
 
     /// From now on, adds up the time of each kind of operation; returns what was added up before.
@@ -116,11 +134,18 @@ impl Runner {
     /// If `params` has not the length of the network's parameters.
     pub fn forward(&mut self, params: &[f32]) {
         assert_eq!(params.len(), self.graph.params, "length of the parameter buffer");
-        let context = Context { params, prefix: None };
-        for op in &self.graph.plan.ops {
+        self.run(params, None, Positions::Prompt(self.graph.tokens));
+    }
+
+    fn run(&mut self, params: &[f32], prefix: Option<Prefix>, positions: Positions) {
+        let context = Context { params, prefix };
+        for (i, op) in self.graph.plan.ops.iter().enumerate() {
             let start = self.profile.is_some().then(Instant::now);
             op.forward(&mut self.buffers, context);
             note(&mut self.profile, "forward", op, start);
+            for change in self.changes.iter().filter(|change| change.after == i) {
+                change.apply(&mut self.buffers, positions);
+            }
         }
     }
 
@@ -172,6 +197,15 @@ impl Runner {
         self.buffers.value(self.graph.last)
     }
 
+    /// What the attention heads of a layer hand to the projection, `[batch, tokens, heads·size]`; layers count from 1.
+    /// `None` for an LSTM, and in inference, where all layers share that buffer.
+    pub fn attended(&self, layer: usize) -> Option<&[f32]> {
+        match self.graph.memories.get(layer.checked_sub(1)?)? {
+            Memory::Attention(op) if self.graph.mode == Mode::Train => Some(self.buffers.value(op.out)),
+            _ => None,
+        }
+    }
+
     /// Bytes of all buffers.
     pub fn bytes(&self) -> usize {
         self.graph.plan.bytes()
@@ -188,6 +222,17 @@ impl QueryRunner {
     /// Allocates the buffers of a graph built for queries.
     pub fn new(graph: Graph) -> Self {
         Self { runner: Runner::new(graph) }
+    }
+
+    /// As [`Runner::intervene`]; the prefix should be run with the same interventions.
+    pub fn intervene(&mut self, interventions: &[Intervention]) -> Result<(), EngineError> {
+        self.runner.changes = self.runner.planned(interventions, 0)?;
+        Ok(())
+    }
+
+    /// As [`Runner::start_profile`].
+    pub fn start_profile(&mut self) -> Profile {
+        self.runner.start_profile()
     }
 
     /// Predicts for queries `[batch, T, features]` that each follow the first `pairs` pairs of the prompts
@@ -219,10 +264,9 @@ impl QueryRunner {
             "the network's parameters".into()
         })?;
         self.runner.set_tokens(queries)?;
-        let context = Context { params, prefix: Some(Prefix { buffers: &prefix.buffers, tokens, total }) };
-        for op in &self.runner.graph.plan.ops {
-            op.forward(&mut self.runner.buffers, context);
-        }
+        self.runner.changes.iter().try_for_each(|change| change.check(tokens + 1))?;
+        let prefix = Prefix { buffers: &prefix.buffers, tokens, total };
+        self.runner.run(params, Some(prefix), Positions::Query(tokens));
         Ok(())
     }
 

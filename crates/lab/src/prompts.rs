@@ -117,6 +117,12 @@ impl Task {
         self.function.noise()
     }
 
+    /// The algorithm that predicts labels best, where one of the registry does: its answer is the label's mean given the
+    /// pairs read.
+    pub fn best_learner(&self) -> Option<String> {
+        self.function.best_learner()
+    }
+
     /// Function class and input law as plain data; `None` where one of them has no such description.
     pub fn on_device(&self) -> Option<(DeviceFunction, DeviceInputs)> {
         Some((self.function.on_device()?, self.inputs.on_device()?))

@@ -237,12 +237,8 @@ pub fn bayes_floor(function: &str, inputs: &str, dims: usize, points: usize) -> 
         let sum: f64 = (0..points.min(dims)).map(|t| (dims - t) as f64).sum();
         return Ok(Some(sum / points as f64));
     }
-    if name != "linear" && name != "noisy-linear" {
-        return Ok(None);
-    }
+    let Some(best) = task.best_learner() else { return Ok(None) };
     let prompts = task.sample(Seed(0), "floor", 0, 512);
-    let best =
-        if task.noise() > 0.0 { format!("ridge:lambda={}", task.noise().powi(2)) } else { "ols".into() };
     let errors = solvers::build(&best)?.trajectory(&prompts, &Steps::single(1))?.errors(&prompts, 0);
     Ok(Some(errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64))
 }

@@ -145,8 +145,11 @@ impl Gpt2Config {
             let pair = |name: &str| pair(&format!("h.{layer}.{name}"));
             let normed = plan.temporary("normed", rows * e);
             LayerNorm::add(&mut plan, stream, pair("ln_1"), [rows, e], normed);
-            // Kept in inference too: queries look back at keys and values.
-            let qkv = plan.kept(rows * 3 * e);
+            let qkv = match attend {
+                // Kept in inference too: queries look back at keys and values.
+                Attend::Prompt => plan.kept(rows * 3 * e),
+                Attend::Prefix(_) => plan.temporary("qkv", rows * 3 * e),
+            };
             Linear::add(&mut plan, normed, pair("attn.c_attn"), false, [rows, e, 3 * e], Epilogue::None, qkv);
             let attended = plan.temporary("attended", rows * e);
             match attend {

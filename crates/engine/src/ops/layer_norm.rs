@@ -27,10 +27,10 @@ pub struct LayerNorm {
     pub rows: usize,
 }
 
-/// Added to the variance, as in GPT-2.
-const EPSILON: f32 = 1e-5;
-
 impl LayerNorm {
+    /// Added to the variance, as in GPT-2.
+    pub const EPSILON: f32 = 1e-5;
+
     /// Adds the operation to a plan, writing to `out`.
     pub fn add(
         plan: &mut PlanBuilder,
@@ -100,7 +100,7 @@ vectorised! {
         for ((out, stats), x) in out.chunks_exact_mut(n).zip(stats.chunks_exact_mut(2)).zip(x.chunks_exact(n)) {
             let mean = sum([x], |[x]| x) / n as f32;
             let variance = sum([x], |[x]| (x - mean) * (x - mean)) / n as f32;
-            let rstd = 1.0 / (variance + EPSILON).sqrt();
+            let rstd = 1.0 / (variance + LayerNorm::EPSILON).sqrt();
             for i in 0..n {
                 out[i] = (x[i] - mean) * rstd * gain[i] + bias[i];
             }

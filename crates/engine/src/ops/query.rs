@@ -5,11 +5,12 @@
 use rayon::prelude::*;
 
 use super::lstm::step;
-use super::scores::{Rows, gather_transposed, padded, weigh};
+use super::scores::{Rows, gather, gather_transposed, padded, weigh};
 use super::{Attention, LstmLayer, Op};
 use crate::matmul::{Into, Mat, matmul, transpose};
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
 use crate::simd::sum;
+use crate::small_matmul::small_matmul;
 
 /// Attention of queries `[batch, queries]` over the keys and values of a prefix run, and over themselves.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +32,7 @@ impl QueryAttention {
     }
 
     fn task_scratch(&self) -> usize {
-        (self.prefix.size + self.queries) * padded(self.prefix.tokens + 1)
+        (2 * self.prefix.size + self.queries) * padded(self.prefix.tokens + 1)
     }
 
     pub(super) fn scratch(&self) -> usize {
@@ -73,11 +74,13 @@ impl QueryAttention {
         let (row, pad) = (3 * width, padded(seen + 1));
         let [q_at, k_at, v_at] = [0, 1, 2].map(|part| part * width + head * size);
         let (keys, rest) = scratch.split_at_mut(size * padded(seen));
+        let (values, rest) = rest.split_at_mut(size * seen);
         let scores = &mut rest[..n * pad];
         if seen > 0 {
             gather_transposed(keys, &before[k_at..], [seen, size, row]);
             let queries = Mat::strided(&qkv[q_at..], n, size, row);
-            matmul(scores, pad, Into::Overwrite, queries, Mat::strided(keys, size, seen, padded(seen)));
+            let columns = padded(seen);
+            small_matmul(scores, pad, Into::Overwrite, queries, Mat::dense(keys, size, columns));
         }
         for (token, scores) in qkv.chunks_exact(row).zip(scores.chunks_exact_mut(pad)) {
             scores[seen] = sum([&token[q_at..][..size], &token[k_at..]], |[q, k]| q * k);
@@ -91,8 +94,8 @@ impl QueryAttention {
         }
         if seen > 0 {
             let weights = Mat::strided(scores, n, seen, pad);
-            let values = Mat::strided(&before[v_at..], seen, size, row);
-            matmul(&mut out[head * size..], width, Into::Add, weights, values);
+            gather(values, &before[v_at..], [seen, size, row]);
+            small_matmul(&mut out[head * size..], width, Into::Add, weights, Mat::dense(values, seen, size));
         }
     }
 }

@@ -77,6 +77,15 @@ impl FunctionClass for Linear {
         self.noise
     }
 
+    /// With w ~ N(0, I) the mean of w given the pairs is the shortest solution, or ridge regression with λ = σ².
+    fn best_learner(&self) -> Option<String> {
+        match (self.sparsity, self.sign) {
+            (None, false) if self.noise > 0.0 => Some(format!("ridge:lambda={}", self.noise.powi(2))),
+            (None, false) => Some("ols".into()),
+            _ => None,
+        }
+    }
+
     fn check(&self, dim: usize) -> Result<()> {
         match self.sparsity {
             Some(nonzero) if nonzero > dim => Err(Error::BadData(format!(

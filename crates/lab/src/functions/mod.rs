@@ -19,6 +19,12 @@ pub trait FunctionClass: Send + Sync {
         0.0
     }
 
+    /// The algorithm that predicts labels best, by its text: given the pairs read, its answer is the mean of the label.
+    /// `None` where none of the registry does.
+    fn best_learner(&self) -> Option<String> {
+        None
+    }
+
     /// Whether the class exists in this dimension.
     fn check(&self, _dim: usize) -> Result<()> {
         Ok(())

@@ -1,0 +1,236 @@
+//! A network as a learner: every layer gets a read-out of its own, so that layers are steps.
+//!
+//! The body is frozen; an affine read-out per layer is fitted to the hidden states at the x tokens. Layers 1…L−1 are read
+//! from the raw residual stream, layer L after the final LayerNorm, as in the authors' code.
+//!
+//! ```text
+//! pass (prompts through the network) → gram (sums) → fit (read-outs, how many prompts) → read (predictions) → Probed
+//! open: a run or checkpoint with its read-outs, which are saved beside it        change: layers and heads taken out
+//! ```
+
+mod adam;
+mod change;
+mod fit;
+mod gram;
+mod learner;
+mod open;
+mod pass;
+mod read;
+mod saved;
+
+use std::sync::Arc;
+
+use engine::intervene::Intervention;
+use engine::runner::QueryRunner;
+use ndarray::{Array3, Array4, s};
+
+pub use change::{Change, Instead, MEAN_PROMPTS, Means};
+pub use engine::intervene::Part;
+pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
+pub use learner::{SETTINGS, build};
+pub use open::{Found, Opened, find, usual_task};
+pub use read::{ReadOut, State};
+
+use crate::error::{Error, Result};
+use crate::learner::{Learner, Trajectory, Unit};
+use crate::networks::Weights;
+use crate::prompts::{Prompts, Questions, Task};
+use crate::registry::Id;
+use crate::seed::Seed;
+use crate::steps::Steps;
+use pass::{GROUP, Reader, part, per_thread};
+
+/// A network with a read-out per layer.
+#[derive(Clone)]
+pub struct Probed {
+    id: Id,
+    weights: Arc<Weights>,
+    /// Per layer 0…L.
+    read_outs: Vec<ReadOut>,
+    interventions: Vec<Intervention>,
+    fit: Option<Fit>,
+}
+
+impl Probed {
+    /// Fits a read-out to every layer, on `count` prompts of a task.
+    pub fn fit(name: String, weights: Weights, task: &Task, seed: Seed, count: usize) -> Result<Probed> {
+        let options = Options { prompts: Some(count), ..Options::default() };
+        Probed::fit_with(name, Arc::new(weights), task, seed, &options, &|_| ())
+    }
+
+    /// The same with every choice open; `tell` hears what is going on.
+    pub fn fit_with(
+        name: String,
+        weights: Arc<Weights>,
+        task: &Task,
+        seed: Seed,
+        options: &Options,
+        tell: &(dyn Fn(&str) + Sync),
+    ) -> Result<Probed> {
+        let (read_outs, fit) = fit::fit(&weights, task, seed, options, tell)
+            .map_err(|e| Error::BadData(format!("{name}: {e}")))?;
+        Ok(Probed::new(name, weights, read_outs, Some(fit)))
+    }
+
+    /// Reads every layer with the read-out that was trained for the last one, through the final LayerNorm.
+    pub fn trained(name: String, weights: Arc<Weights>) -> Probed {
+        let read_outs = vec![ReadOut::trained(&weights); weights.network.layers() + 1];
+        let mut probed = Probed::new(name, weights, read_outs, None);
+        probed.id.given.insert("readout".into(), "trained".into());
+        probed
+    }
+
+    fn new(name: String, weights: Arc<Weights>, read_outs: Vec<ReadOut>, fit: Option<Fit>) -> Probed {
+        Probed {
+            id: Id { name, given: Default::default() },
+            weights,
+            read_outs,
+            interventions: Vec::new(),
+            fit,
+        }
+    }
+
+    /// The network.
+    pub fn weights(&self) -> &Arc<Weights> {
+        &self.weights
+    }
+
+    /// The read-outs, from the read-in on.
+    pub fn read_outs(&self) -> &[ReadOut] {
+        &self.read_outs
+    }
+
+    /// How the read-outs were fitted; `None` for the trained one.
+    pub fn fitted(&self) -> Option<&Fit> {
+        self.fit.as_ref()
+    }
+
+    /// The parts that are taken out.
+    pub fn interventions(&self) -> &[Intervention] {
+        &self.interventions
+    }
+
+    /// Number of layers.
+    pub fn layers(&self) -> usize {
+        self.weights.network.layers()
+    }
+
+    fn check(&self, prompts: &Prompts, steps: &Steps) -> Result<()> {
+        let layers = self.layers() as u64;
+        if steps.last() > layers {
+            let why = format!("{} has layers 0 to {layers}", self.id);
+            return Err(Error::BadSteps { text: steps.to_string(), why });
+        }
+        let features = self.weights.network.features();
+        if prompts.dim() > features {
+            return Err(Error::BadData(format!(
+                "prompts of {} dimensions for {}; accepted: at most {features}",
+                prompts.dim(),
+                self.id
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Learner for Probed {
+    fn id(&self) -> Id {
+        self.id.clone()
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Layer
+    }
+
+    fn default_steps(&self) -> Steps {
+        Steps::range(1, self.layers() as u64)
+    }
+
+    fn trajectory(&self, prompts: &Prompts, steps: &Steps) -> Result<Trajectory> {
+        self.check(prompts, steps)?;
+        let (count, points) = (prompts.count(), prompts.points());
+        let groups = per_thread(
+            count.div_ceil(GROUP),
+            || Reader::new(&self.weights, &self.interventions),
+            |reader, group| {
+                let prompts = part(prompts, group * GROUP, GROUP);
+                let runner = reader.read(&prompts)?;
+                let mut values = Array3::zeros((steps.len(), prompts.count(), points));
+                for (mut values, &layer) in values.outer_iter_mut().zip(steps.as_slice()) {
+                    let out = values.as_slice_mut().expect("standard layout");
+                    self.read_outs[layer as usize].read(runner, layer as usize, 2, out);
+                }
+                Ok(values)
+            },
+        )?;
+        let mut values = Array3::zeros((steps.len(), count, points));
+        for (i, group) in groups.iter().enumerate() {
+            let first = i * GROUP;
+            values.slice_mut(s![.., first..first + group.dim().1, ..]).assign(group);
+        }
+        Trajectory::new(self.id(), Unit::Layer, steps.clone(), values, prompts)
+    }
+
+    /// Each prefix runs once; every query token then attends to its keys and values alone.
+    fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>> {
+        self.check(&questions.prompts, steps)?;
+        let (count, asked, _) = questions.queries.dim();
+        let size = query_group(count);
+        let groups = per_thread(
+            count.div_ceil(size),
+            || (Reader::new(&self.weights, &self.interventions), None),
+            |(reader, runner), group| self.group_answers(questions, steps, group * size, reader, runner),
+        )?;
+        let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
+        for (i, group) in groups.iter().enumerate() {
+            let first = i * size;
+            values.slice_mut(s![.., first..first + group.dim().1, .., ..]).assign(group);
+        }
+        Ok(values)
+    }
+}
+
+/// Prompts whose queries a thread answers together: as many as pay, and few enough that all threads have some.
+fn query_group(count: usize) -> usize {
+    (count / 16).clamp(1, 8)
+}
+
+impl Probed {
+    /// Answers `[s, b, l, q]` for the prompts of one group.
+    fn group_answers(
+        &self,
+        questions: &Questions,
+        steps: &Steps,
+        first: usize,
+        reader: &mut Reader,
+        runner: &mut Option<(usize, QueryRunner)>,
+    ) -> Result<Array4<f64>> {
+        let network = &self.weights.network;
+        let prompts = part(&questions.prompts, first, query_group(questions.prompts.count()));
+        let (count, asked) = (prompts.count(), questions.queries.dim().1);
+        let prefix = reader.read(&prompts)?;
+        if runner.as_ref().is_none_or(|(size, _)| *size != count) {
+            let mut fresh = network.query_runner(prefix, asked)?;
+            fresh.intervene(&self.interventions)?;
+            *runner = Some((count, fresh));
+        }
+        let (_, query) = runner.as_mut().expect("made above");
+        let mut tokens = vec![0.0; count * asked * network.features()];
+        for (j, token) in tokens.chunks_exact_mut(network.features()).enumerate() {
+            let x = questions.queries.slice(s![first + j / asked, j % asked, ..]);
+            token.iter_mut().zip(x).for_each(|(t, x)| *t = *x as f32);
+        }
+        let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
+        let mut out = vec![0.0; count * asked];
+        for (l, &length) in questions.lengths.iter().enumerate() {
+            query.forward(&self.weights.params, prefix, length, &tokens)?;
+            for (i, &layer) in steps.as_slice().iter().enumerate() {
+                self.read_outs[layer as usize].read(query, layer as usize, 1, &mut out);
+                for (b, answers) in out.chunks_exact(asked).enumerate() {
+                    values.slice_mut(s![i, b, l, ..]).assign(&ndarray::ArrayView1::from(answers));
+                }
+            }
+        }
+        Ok(values)
+    }
+}

@@ -1,0 +1,135 @@
+//! From a run, or any checkpoint, to a network with read-outs: those saved beside it, or fresh ones.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::interchange;
+
+use super::saved::{Saved, beside, hash};
+use super::{Options, Probed};
+use crate::error::{Error, Result};
+use crate::experiment::{Experiment, TaskSpec};
+use crate::networks::Weights;
+use crate::prompts::Task;
+use crate::seed::Seed;
+
+/// A network that was found, and what is known about it.
+#[derive(Clone)]
+pub struct Found {
+    /// For tables and legends.
+    pub name: String,
+    /// The network.
+    pub weights: Arc<Weights>,
+    /// What it was trained on, if a file says.
+    pub task: Option<TaskSpec>,
+    /// Seed of its training, if a file says.
+    pub seed: Option<u64>,
+    /// Where its weights came from.
+    pub checkpoint: PathBuf,
+}
+
+/// A network with read-outs.
+pub struct Opened {
+    /// The learner.
+    pub probed: Probed,
+    /// The prompts its read-outs were fitted to.
+    pub task: TaskSpec,
+    /// Seed of those prompts.
+    pub seed: u64,
+    /// Where read-outs were found that were fitted before, if they were.
+    pub saved: Option<PathBuf>,
+    /// What the user should know, in full sentences.
+    pub notes: Vec<String>,
+}
+
+/// The paper's task, for networks that do not say theirs.
+pub fn usual_task(features: usize) -> TaskSpec {
+    TaskSpec { function: "linear".into(), inputs: "gaussian".into(), dim: features, points: 41 }
+}
+
+/// Finds the network of a run directory, a checkpoint of iclab, or a network of another program.
+pub fn find(path: &Path) -> Result<Found> {
+    let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if path.join("plan.toml").is_file() {
+        let experiment = Experiment::read(&path.join("plan.toml"))?;
+        let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
+        let checkpoint = path.join("checkpoint.safetensors");
+        let weights = Arc::new(Weights::read(&checkpoint, network)?);
+        return Ok(Found {
+            name: experiment.name,
+            weights,
+            task: Some(experiment.task),
+            seed: Some(experiment.training.seed),
+            checkpoint,
+        });
+    }
+    if !path.exists() {
+        let why = "there is no such run; accepted: a directory made by iclab train, or a checkpoint";
+        return Err(Error::Content { path: path.into(), why: why.into() });
+    }
+    let own = path.is_file().then(|| engine::checkpoint::metadata(path).ok()).flatten().unwrap_or_default();
+    let failed = |e: interchange::InterchangeError| Error::BadData(e.to_string());
+    let model = if own.contains_key(interchange::NETWORK) {
+        interchange::load_model(path).map_err(failed)?
+    } else {
+        interchange::import(path, None).map_err(failed)?
+    };
+    let experiment = own.get("experiment").and_then(|text| Experiment::parse(text, path).ok());
+    let weights = Weights { layout: model.network.layout(), network: model.network, params: model.params };
+    Ok(Found {
+        name: experiment.as_ref().map_or_else(|| stem(path), |e| e.name.clone()),
+        weights: Arc::new(weights),
+        task: experiment.as_ref().map(|e| e.task.clone()),
+        seed: experiment.map(|e| e.training.seed),
+        checkpoint: if path.is_dir() { path.join("model.safetensors") } else { path.to_path_buf() },
+    })
+}
+
+impl Found {
+    /// Gives every layer a read-out: the saved ones where they belong to these weights and were fitted as asked, else
+    /// fresh ones. Those fitted the usual way are saved. `task` is for networks that do not say theirs.
+    pub fn open(
+        self,
+        task: Option<TaskSpec>,
+        options: &Options,
+        tell: &(dyn Fn(&str) + Sync),
+    ) -> Result<Opened> {
+        let path = beside(&self.checkpoint);
+        let usual = *options == Options::default();
+        let hash = hash(&self.weights);
+        let mut notes = Vec::new();
+        let asked = self.task.clone().or(task);
+        // Other wishes neither use nor replace what is saved.
+        match (usual && path.is_file()).then(|| Saved::read(&path)) {
+            Some(Ok(saved)) if saved.checkpoint != hash => {
+                notes.push(format!("{} belongs to other weights and is replaced", path.display()));
+            }
+            Some(Ok(saved))
+                if saved.fits(&self.weights) && asked.as_ref().is_none_or(|task| *task == saved.task) =>
+            {
+                let Saved { read_outs, fit, task, seed, .. } = saved;
+                let probed = Probed::new(self.name, self.weights, read_outs, Some(fit));
+                return Ok(Opened { probed, task, seed, saved: Some(path), notes });
+            }
+            Some(Err(why)) => {
+                notes.push(format!("{} cannot be used ({why}) and is replaced", path.display()))
+            }
+            _ => {}
+        }
+        let spec = asked.unwrap_or_else(|| usual_task(self.weights.network.features()));
+        let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
+        let seed = self.seed.unwrap_or(0);
+        let probed = Probed::fit_with(self.name, self.weights, &task, Seed(seed), options, tell)?;
+        if usual {
+            let fit = probed.fit.clone().expect("just fitted");
+            let read_outs = probed.read_outs.clone();
+            let saved = Saved { checkpoint: hash, task: spec.clone(), seed, fit, read_outs };
+            if let Err(error) = saved.write(&path) {
+                notes.push(format!(
+                    "the read-outs are not saved, so the next command fits them again: {error}"
+                ));
+            }
+        }
+        Ok(Opened { probed, task: spec, seed, saved: None, notes })
+    }
+}

@@ -1,0 +1,108 @@
+//! Prompts through a network: whole groups of prompts per thread, so that threads wait for each other once, at the end.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::intervene::Intervention;
+use engine::networks::Mode;
+use engine::runner::Runner;
+use rayon::ThreadPoolBuilder;
+
+use crate::error::{Error, Result};
+use crate::networks::{Weights, tokens};
+use crate::prompts::Prompts;
+
+/// Prompts that a thread carries through the network together: few enough that states stay in its caches from one
+/// operation to the next, many enough to pay for packing the weights.
+pub const GROUP: usize = 8;
+
+/// Pieces that prompts are cut into where sums over all of them are taken, each summed by itself: sums then have the same
+/// bits on any number of threads.
+pub const LANES: usize = 8;
+
+/// Does pieces of work `0..pieces` on as many threads as there are, each with its own `worker`; results in order.
+///
+/// Operations of a network inside a piece run on that piece's thread alone.
+pub fn per_thread<W, T: Send>(
+    pieces: usize,
+    worker: impl Fn() -> W + Sync,
+    work: impl Fn(&mut W, usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let results: Vec<Mutex<Option<Result<T>>>> = (0..pieces).map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut worker = worker();
+        loop {
+            let piece = next.fetch_add(1, Ordering::Relaxed);
+            let Some(place) = results.get(piece) else { break };
+            let result = work(&mut worker, piece);
+            if result.is_err() {
+                next.store(pieces, Ordering::Relaxed); // nobody needs the rest
+            }
+            *place.lock().unwrap_or_else(|e| e.into_inner()) = Some(result);
+        }
+    };
+    let threads = rayon::current_num_threads().min(pieces);
+    std::thread::scope(|scope| {
+        let started: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| -> Result<()> {
+                    let pool = ThreadPoolBuilder::new().num_threads(1).build();
+                    let pool =
+                        pool.map_err(|e| Error::Training(format!("no thread could be started: {e}")))?;
+                    pool.install(run);
+                    Ok(())
+                })
+            })
+            .collect();
+        started
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    // What was left out after an error has no result; the error has.
+    results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(|e| e.into_inner())).collect()
+}
+
+/// A network that a thread runs on prompts; the buffers stay while the shape does.
+pub struct Reader<'a> {
+    weights: &'a Weights,
+    interventions: &'a [Intervention],
+    mode: Mode,
+    runner: Option<Runner>,
+}
+
+impl<'a> Reader<'a> {
+    /// For inference.
+    pub fn new(weights: &'a Weights, interventions: &'a [Intervention]) -> Reader<'a> {
+        Reader { weights, interventions, mode: Mode::Infer, runner: None }
+    }
+
+    /// Keeps what happens inside the layers, too.
+    pub fn keeping(weights: &'a Weights) -> Reader<'a> {
+        Reader { weights, interventions: &[], mode: Mode::Train, runner: None }
+    }
+
+    /// Runs prompts and shows what the network made of them.
+    pub fn read(&mut self, prompts: &Prompts) -> Result<&Runner> {
+        let network = &self.weights.network;
+        let shape = (prompts.count(), 2 * prompts.points());
+        if self.runner.as_ref().is_none_or(|r| (r.graph().batch, r.graph().tokens) != shape) {
+            let mut runner = network.runner(shape.0, shape.1, self.mode)?;
+            runner.intervene(self.interventions)?;
+            self.runner = Some(runner);
+        }
+        let runner = self.runner.as_mut().expect("made above");
+        runner.set_tokens(&tokens(prompts, network.features()))?;
+        runner.forward(&self.weights.params);
+        Ok(runner)
+    }
+}
+
+/// Prompts `first..first+count` of a set.
+pub fn part(prompts: &Prompts, first: usize, count: usize) -> Prompts {
+    let end = (first + count).min(prompts.count());
+    Prompts {
+        xs: prompts.xs.slice(ndarray::s![first..end, .., ..]).to_owned(),
+        ys: prompts.ys.slice(ndarray::s![first..end, ..]).to_owned(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Reading a prediction from a hidden state.
+
+use engine::networks::Network;
+use engine::ops::LayerNorm;
+use engine::runner::{QueryRunner, Runner};
+
+use crate::linalg::vectorised;
+use crate::networks::Weights;
+
+/// How one layer is read: an affine map of its state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadOut {
+    weights: Vec<f64>,
+    bias: f64,
+    state: State,
+}
+
+/// Which state of a layer is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The residual stream after the layer.
+    Raw,
+    /// What the network's own read-out reads: after the final LayerNorm for a Transformer.
+    Last,
+    /// The residual stream after the layer, normalised first: (h − mean) / std.
+    Normalised,
+}
+
+/// Hidden states of a run, over prompts or over queries.
+pub trait States {
+    /// States after a layer.
+    fn hidden(&self, layer: usize) -> &[f32];
+    /// What the network's own read-out reads.
+    fn last(&self) -> &[f32];
+}
+
+impl States for Runner {
+    fn hidden(&self, layer: usize) -> &[f32] {
+        self.hidden(layer)
+    }
+    fn last(&self) -> &[f32] {
+        self.last()
+    }
+}
+
+impl States for QueryRunner {
+    fn hidden(&self, layer: usize) -> &[f32] {
+        self.hidden(layer)
+    }
+    fn last(&self) -> &[f32] {
+        self.last()
+    }
+}
+
+impl State {
+    /// The states `[tokens, width]` of a layer.
+    pub fn of(self, states: &impl States, layer: usize) -> &[f32] {
+        match self {
+            State::Last => states.last(),
+            State::Raw | State::Normalised => states.hidden(layer),
+        }
+    }
+}
+
+impl ReadOut {
+    /// From weights followed by a bias.
+    pub fn new(mut affine: Vec<f64>, state: State) -> ReadOut {
+        let bias = affine.pop().unwrap_or_default();
+        ReadOut { weights: affine, bias, state }
+    }
+
+    /// Which state is read.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Weights followed by the bias.
+    pub fn affine(&self) -> Vec<f64> {
+        let mut all = self.weights.clone();
+        all.push(self.bias);
+        all
+    }
+
+    /// The network's own read-out, for any layer: through the final LayerNorm, whose gain and bias are made part of the map.
+    pub fn trained(weights: &Weights) -> ReadOut {
+        let of = |name: &str| -> Vec<f64> {
+            let values = weights.layout.slice(&weights.params, name).expect("a parameter of every network");
+            values.iter().map(|v| f64::from(*v)).collect()
+        };
+        let (w, b) = (of("read_out.weight"), of("read_out.bias")[0]);
+        match weights.network {
+            Network::Lstm(_) => ReadOut { weights: w, bias: b, state: State::Raw },
+            Network::Gpt2(_) => {
+                let (gain, shift) = (of("ln_f.weight"), of("ln_f.bias"));
+                let bias = b + w.iter().zip(&shift).map(|(w, s)| w * s).sum::<f64>();
+                let weights = w.iter().zip(&gain).map(|(w, g)| w * g).collect();
+                ReadOut { weights, bias, state: State::Normalised }
+            }
+        }
+    }
+
+    /// Reads every `stride`-th state of a layer into `out`.
+    pub fn read(&self, states: &impl States, layer: usize, stride: usize, out: &mut [f64]) {
+        let rows = self.state.of(states, layer).chunks_exact(self.weights.len()).step_by(stride);
+        let normalised = self.state == State::Normalised;
+        let total: f64 = self.weights.iter().sum();
+        vectorised(
+            #[inline(always)]
+            || {
+                for (row, out) in rows.zip(out) {
+                    let value = mixed_dot(&self.weights, row);
+                    *out = self.bias
+                        + if normalised {
+                            let (mean, std) = mean_and_std(row);
+                            (value - mean * total) / std
+                        } else {
+                            value
+                        };
+                }
+            },
+        );
+    }
+}
+
+/// Values summed at once: enough independent sums to keep the multiply-add units busy.
+const LANES: usize = 16;
+
+/// Σ f(i, x`[i]`) in double precision, in a fixed order that vectorises.
+#[inline(always)]
+fn lanes(x: &[f32], f: impl Fn(usize, f64) -> f64) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (whole, rest) = x.as_chunks::<LANES>();
+    for (block, x) in whole.iter().enumerate() {
+        for i in 0..LANES {
+            sums[i] += f(block * LANES + i, f64::from(x[i]));
+        }
+    }
+    let done = x.len() - rest.len();
+    for (i, x) in rest.iter().enumerate() {
+        sums[i] += f(done + i, f64::from(*x));
+    }
+    sums.iter().sum()
+}
+
+#[inline(always)]
+fn mixed_dot(weights: &[f64], row: &[f32]) -> f64 {
+    let weights = &weights[..row.len()];
+    lanes(row, |i, x| weights[i] * x)
+}
+
+#[inline(always)]
+fn mean_and_std(row: &[f32]) -> (f64, f64) {
+    let count = row.len() as f64;
+    let mean = lanes(row, |_, x| x) / count;
+    let variance = lanes(row, |_, x| (x - mean) * (x - mean)) / count;
+    (mean, (variance + f64::from(LayerNorm::EPSILON)).sqrt())
+}

@@ -1,0 +1,181 @@
+//! Layers and heads taken out of a network.
+
+use std::sync::Arc;
+
+use engine::networks::{Gpt2Config, LstmConfig, Network};
+use lab::networks::Weights;
+use lab::probe::{self, Change, Instead, Means, Options, Part, Probed};
+use lab::{Learner, Questions, Seed, Steps, Task};
+use ndarray::s;
+
+const LAYERS: usize = 3;
+const HEADS: usize = 2;
+
+fn task() -> Task {
+    Task::new("linear", "gaussian", 3, 8).unwrap()
+}
+
+/// Random weights, some of which `edit` sees by name.
+fn weights(edit: impl Fn(&str, &mut [f32])) -> Weights {
+    let network = Network::Gpt2(Gpt2Config {
+        features: 3,
+        positions: 20,
+        width: 16,
+        layers: LAYERS,
+        heads: HEADS,
+        ..Default::default()
+    });
+    let layout = network.layout();
+    let mut params = layout.initial(&Seed(7));
+    params.iter_mut().for_each(|p| *p *= 5.0); // far enough from the start that every part matters
+    for (spec, place) in layout.iter() {
+        edit(&spec.name, place.of_mut(&mut params));
+    }
+    Weights { network, layout, params }
+}
+
+/// Read-outs are fitted to the network as it is, once; only the body differs below.
+fn probed(weights: Weights) -> Probed {
+    let options = Options { prompts: Some(64), held_out: 64, ..Options::default() };
+    Probed::fit_with("x".into(), Arc::new(weights), &task(), Seed(1), &options, &|_| ()).unwrap()
+}
+
+fn values(probed: &Probed) -> ndarray::Array3<f64> {
+    let prompts = task().sample(Seed(2), "t", 0, 11);
+    probed.trajectory(&prompts, &Steps::range(0, LAYERS as u64)).unwrap().values
+}
+
+fn without(probed: &Probed, parts: impl IntoIterator<Item = Part>) -> Probed {
+    let changes: Vec<Change> = parts.into_iter().map(|part| Change { part, to: Instead::Nothing }).collect();
+    probed.changed(&changes, None).unwrap()
+}
+
+fn largest(a: &ndarray::Array3<f64>, b: &ndarray::Array3<f64>) -> f64 {
+    (a - b).iter().fold(0.0, |m, v| m.max(v.abs()))
+}
+
+#[test]
+fn skipping_a_layer_that_adds_nothing_changes_nothing() {
+    let silent = |name: &str, values: &mut [f32]| {
+        if name.starts_with("h.1.") && name.contains("c_proj") {
+            values.fill(0.0);
+        }
+    };
+    let whole = probed(weights(silent));
+    assert_eq!(values(&without(&whole, [Part::Layer(2)])), values(&whole));
+    let other = values(&without(&whole, [Part::Layer(1)]));
+    assert!(
+        largest(&other.slice(s![1.., .., ..]).to_owned(), &values(&whole).slice(s![1.., .., ..]).to_owned())
+            > 1e-3
+    );
+}
+
+#[test]
+fn without_all_layers_the_read_in_is_left() {
+    let network = weights(|_, _| ());
+    let trained = Probed::trained("x".into(), Arc::new(network));
+    let nothing = without(&trained, (1..=LAYERS).map(Part::Layer));
+    let found = values(&nothing);
+    for layer in 0..=LAYERS {
+        assert_eq!(found.slice(s![layer, .., ..]), found.slice(s![0, .., ..]), "layer {layer}");
+    }
+    assert_eq!(found.slice(s![0, .., ..]), values(&trained).slice(s![0, .., ..]));
+    assert_eq!(nothing.id().to_string(), "x:readout=trained,skip=1+2+3");
+}
+
+#[test]
+fn silencing_all_heads_of_a_layer_is_a_layer_without_attention() {
+    let network = || weights(|_, _| ());
+    let heads = (0..HEADS).map(|head| Part::Head { layer: 2, head });
+    let silenced = values(&without(&Probed::trained("x".into(), Arc::new(network())), heads));
+    let deaf = weights(|name, values| {
+        if name == "h.1.attn.c_proj.weight" {
+            values.fill(0.0);
+        }
+    });
+    let deaf = values(&Probed::trained("x".into(), Arc::new(deaf)));
+    assert!(largest(&silenced, &deaf) < 1e-5);
+    assert!(largest(&silenced, &values(&Probed::trained("x".into(), Arc::new(network())))) > 1e-3);
+}
+
+#[test]
+fn means_are_those_of_the_prompts() {
+    let whole = Probed::trained("x".into(), Arc::new(weights(|_, _| ())));
+    let one = task().sample(Seed(1), "probe/means", 0, 8);
+    let means = Means::measure(whole.weights(), &task(), Seed(1), 8).unwrap();
+    let parts = [Part::Layer(2), Part::Head { layer: 1, head: 1 }];
+    for part in parts {
+        let changed = whole.changed(&[Change { part, to: Instead::Mean }], Some(&means)).unwrap();
+        let steps = Steps::range(0, LAYERS as u64);
+        let (a, b) = (changed.trajectory(&one, &steps).unwrap(), whole.trajectory(&one, &steps).unwrap());
+        assert!(largest(&a.values, &b.values) > 1e-4, "{part:?} says the same to all");
+    }
+    // The mean of what a layer adds, taken by hand.
+    let network = &whole.weights().network;
+    let mut runner = network.runner(8, 16, engine::networks::Mode::Infer).unwrap();
+    runner.set_tokens(&lab::networks::tokens(&one, 3)).unwrap();
+    runner.forward(&whole.weights().params);
+    let (before, after) = (runner.hidden(1).to_vec(), runner.hidden(2).to_vec());
+    let changed = whole.changed(&[Change { part: Part::Layer(2), to: Instead::Mean }], Some(&means)).unwrap();
+    let by_hand = |position: usize, e: usize| {
+        let at = |b: usize| (b * 16 + position) * 16 + e;
+        (0..8).map(|b| f64::from(after[at(b)]) - f64::from(before[at(b)])).sum::<f64>() / 8.0
+    };
+    let output = changed.interventions()[0].output.clone().unwrap();
+    for position in [0, 5, 15] {
+        for e in 0..16 {
+            assert!((f64::from(output[position * 16 + e]) - by_hand(position, e)).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn answers_of_a_changed_network_are_what_its_trajectory_says() {
+    let whole = probed(weights(|_, _| ()));
+    let means = Means::measure(whole.weights(), &task(), Seed(1), 64).unwrap();
+    let changes = [
+        Change { part: Part::Layer(1), to: Instead::Mean },
+        Change { part: Part::Head { layer: 2, head: 0 }, to: Instead::Nothing },
+        Change { part: Part::Head { layer: 3, head: 1 }, to: Instead::Mean },
+    ];
+    let changed = whole.changed(&changes, Some(&means)).unwrap();
+    assert_eq!(changed.id().to_string(), "x:head=3.1,mean=1,silence=2.0");
+    let prompts = task().sample(Seed(3), "t", 0, 5);
+    let steps = Steps::range(0, LAYERS as u64);
+    let trajectory = changed.trajectory(&prompts, &steps).unwrap().values;
+    for t in [1, 4, 7] {
+        let queries = prompts.xs.slice(s![.., t..t + 1, ..]).to_owned();
+        let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
+        let answers = changed.answers(&questions, &steps).unwrap();
+        for (i, v) in trajectory.slice(s![.., .., t]).indexed_iter() {
+            let a = answers[[i.0, i.1, 0, 0]];
+            assert!((a - v).abs() < 1e-3 * (1.0 + v.abs()), "layer {} t={t}: {a} {v}", i.0);
+        }
+    }
+    // A query past the last position that has a mean is an error, not a guess.
+    let questions = Questions::reask(prompts, 8);
+    assert!(changed.answers(&questions, &steps).unwrap_err().to_string().contains("16 positions"));
+}
+
+#[test]
+fn parts_that_do_not_exist_are_refused() {
+    let whole = Probed::trained("x".into(), Arc::new(weights(|_, _| ())));
+    let refused = |part| {
+        let changes = [Change { part, to: Instead::Nothing }];
+        whole.changed(&changes, None).err().unwrap().to_string()
+    };
+    assert!(refused(Part::Layer(0)).contains("accepted: 1 to 3"));
+    assert!(refused(Part::Layer(4)).contains("accepted: 1 to 3"));
+    assert!(refused(Part::Head { layer: 1, head: 2 }).contains("accepted: 0 to 1"));
+    let lstm = Network::Lstm(LstmConfig { features: 3, width: 8, layers: 2 });
+    let lstm = Weights { layout: lstm.layout(), params: lstm.layout().initial(&Seed(1)), network: lstm };
+    let lstm = Probed::trained("x".into(), Arc::new(lstm));
+    let change = Change { part: Part::Layer(1), to: Instead::Nothing };
+    assert!(lstm.changed(&[change], None).err().unwrap().to_string().contains("Transformer"));
+    for (setting, value) in [("skip", "x"), ("skip", "1.2"), ("head", "3"), ("silence", "1.+2")] {
+        let message = Change::parse(setting, value).unwrap_err().to_string();
+        assert!(message.contains("accepted"), "{message}");
+    }
+    let message = probe::build("none,skipp=1", &|_| ()).err().unwrap().to_string();
+    assert!(message.contains("did you mean skip"), "{message}");
+}

@@ -1,0 +1,237 @@
+//! Read-outs: what is fitted, to how many prompts, and what is kept beside a checkpoint.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use lab::experiment::Experiment;
+use lab::linalg::{dot, least_squares};
+use lab::networks::{Weights, tokens};
+use lab::probe::{self, Method, Options, Probed, State};
+use lab::runs::{Run, Stopped};
+use lab::{Learner, Seed, Steps, Task, solvers};
+use ndarray::s;
+
+fn task() -> Task {
+    Task::new("linear", "gaussian", 3, 8).unwrap()
+}
+
+fn random(network: Network) -> Weights {
+    let layout = network.layout();
+    let params = layout.initial(&Seed(7));
+    Weights { network, layout, params }
+}
+
+fn gpt2() -> Network {
+    Network::Gpt2(Gpt2Config {
+        features: 3,
+        positions: 20,
+        width: 16,
+        layers: 3,
+        heads: 2,
+        ..Default::default()
+    })
+}
+
+fn lstm() -> Network {
+    Network::Lstm(LstmConfig { features: 3, width: 12, layers: 2 })
+}
+
+fn fit(weights: Weights, options: Options) -> Probed {
+    Probed::fit_with("x".into(), Arc::new(weights), &task(), Seed(1), &options, &|_| ()).unwrap()
+}
+
+#[test]
+fn read_outs_are_least_squares_of_what_can_be_known() {
+    // Directly, layer by layer, from the hidden states of one big batch, by QR.
+    let count = 200; // no multiple of a group, nor of the pieces
+    for network in [gpt2(), lstm()] {
+        let (weights, layers, width) = (random(network.clone()), network.layers(), network.width());
+        let prompts = task().sample(Seed(1), "probe", 0, count);
+        let best = solvers::build("ols").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap().values;
+        let mut runner = network.runner(count, 16, Mode::Infer).unwrap();
+        runner.set_tokens(&tokens(&prompts, 3)).unwrap();
+        runner.forward(&weights.params);
+        let probed = fit(weights, Options { prompts: Some(count), ..Default::default() });
+        for (layer, read_out) in probed.read_outs().iter().enumerate() {
+            let states = if layer == layers { runner.last() } else { runner.hidden(layer) };
+            let mut rows = Vec::new();
+            for state in states.chunks(width).step_by(2) {
+                rows.extend(state.iter().map(|h| f64::from(*h)));
+                rows.push(1.0);
+            }
+            let targets = best.as_slice().unwrap();
+            let direct = least_squares(&rows, targets, width + 1);
+            let affine = read_out.affine();
+            // Losses are compared, not weights: some directions hold nothing but rounding. (Most of the read-in's do, which is
+            // an affine image of x and the position; QR fits those, too.)
+            if layer == 0 {
+                continue;
+            }
+            let loss = |affine: &[f64]| {
+                let errors =
+                    rows.chunks(width + 1).zip(targets).map(|(row, y)| (dot(row, affine) - y).powi(2));
+                errors.sum::<f64>() / targets.len() as f64
+            };
+            let (found, least) = (loss(&affine), loss(&direct));
+            let zero = loss(&vec![0.0; width + 1]);
+            assert!(
+                found < least * (1.0 + 2e-3) && found > least * (1.0 - 1e-9),
+                "layer {layer}: {found} {least}"
+            );
+            assert!(found < 0.999 * zero, "layer {layer}: {found} {zero}");
+        }
+    }
+}
+
+#[test]
+fn the_trained_read_out_at_the_last_layer_is_the_network() {
+    let prompts = task().sample(Seed(2), "t", 0, 11);
+    for network in [gpt2(), lstm()] {
+        let weights = random(network.clone());
+        let said = weights.predictions(&prompts).unwrap();
+        let trained = Probed::trained("x".into(), Arc::new(weights));
+        assert_eq!(trained.id().to_string(), "x:readout=trained");
+        let layers = network.layers() as u64;
+        let found = trained.trajectory(&prompts, &Steps::range(0, layers)).unwrap().values;
+        let worst = (&found.slice(s![-1, .., ..]) - &said).iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+        assert!(worst < 1e-5, "{worst}");
+        assert_ne!(found.slice(s![0, .., ..]), found.slice(s![-1, .., ..]));
+    }
+}
+
+#[test]
+fn raw_differs_at_the_last_layer_alone() {
+    let options = Options { prompts: Some(128), ..Default::default() };
+    let usual = fit(random(gpt2()), options);
+    let raw = fit(random(gpt2()), Options { raw: true, ..options });
+    assert_eq!(usual.read_outs()[..3], raw.read_outs()[..3]);
+    assert_eq!([&usual, &raw].map(|p| p.read_outs()[3].state()), [State::Last, State::Raw]);
+    assert_ne!(usual.read_outs()[3].affine(), raw.read_outs()[3].affine());
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let probed = fit(random(gpt2()), Options { prompts: Some(100), ..Default::default() });
+            let prompts = task().sample(Seed(2), "t", 0, 19);
+            let values = probed.trajectory(&prompts, &Steps::range(0, 3)).unwrap().values;
+            (probed.read_outs().to_vec(), values)
+        })
+    };
+    let one = on(1);
+    assert!([2, 3, 5].into_iter().all(|threads| on(threads) == one));
+}
+
+#[test]
+fn the_number_of_prompts_follows_held_out_error() {
+    // A random network's read-out was never trained: any fit is better than it, so the first number is enough.
+    let easy = fit(random(gpt2()), Options::default());
+    let fit_of = easy.fitted().unwrap();
+    assert_eq!(fit_of.prompts, probe::FIRST);
+    assert!(fit_of.why.contains("within 2 %"), "{}", fit_of.why);
+    assert!(fit_of.layers[3].mean_loss < fit_of.trained.mean_loss);
+    // With the best read-out of these prompts put in as the trained one, a fit on other prompts can hardly be better, and
+    // its held-out error says by how much it is worse.
+    let mut best = random(gpt2());
+    let held_out = task().sample(Seed(1), "probe/held-out", 0, probe::HELD_OUT);
+    let mut runner = best.network.runner(probe::HELD_OUT, 16, Mode::Infer).unwrap();
+    runner.set_tokens(&tokens(&held_out, 3)).unwrap();
+    runner.forward(&best.params);
+    let mut rows = Vec::new();
+    for state in runner.last().chunks(16).step_by(2) {
+        rows.extend(state.iter().map(|h| f64::from(*h)));
+        rows.push(1.0);
+    }
+    let affine = least_squares(&rows, held_out.ys.as_slice().unwrap(), 17);
+    let [w, b] = ["read_out.weight", "read_out.bias"].map(|name| best.layout.place(name).unwrap());
+    w.of_mut(&mut best.params).iter_mut().zip(&affine).for_each(|(p, v)| *p = *v as f32);
+    b.of_mut(&mut best.params)[0] = affine[16] as f32;
+    let few = fit(best, Options { prompts: Some(64), ..Default::default() });
+    let few = few.fitted().unwrap();
+    assert_eq!((few.prompts, &*few.why), (64, "as asked"));
+    assert!(few.layers[3].mean_loss > few.trained.mean_loss);
+}
+
+#[test]
+fn adam_agrees_with_least_squares() {
+    let options = Options { prompts: Some(512), ..Default::default() };
+    for network in [gpt2(), lstm()] {
+        let closed = fit(random(network.clone()), options);
+        let adam = fit(random(network), Options { method: Method::Adam, ..options });
+        let layers = |p: &Probed| p.fitted().unwrap().layers.iter().map(|l| l.mean_loss).collect::<Vec<_>>();
+        for (a, b) in layers(&closed).into_iter().zip(layers(&adam)) {
+            assert!((a / b - 1.0).abs() < 0.01, "least squares {a}, Adam {b}");
+        }
+        assert_ne!(closed.read_outs(), adam.read_outs());
+    }
+}
+
+/// A finished run of a few steps.
+fn trained(dir: &Path, seed: u64) -> std::path::PathBuf {
+    let text = format!(
+        "name = \"x\"\n[task]\nfunction = \"linear\"\ninputs = \"gaussian\"\ndim = 3\npoints = 8\n[network]\n\
+         kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8\npositions = 20\n\
+         [training]\nsteps = 4\nbatch = 8\nrate = 1e-2\nseed = {seed}\n"
+    );
+    let experiment = Experiment::parse(&text, Path::new("x.toml")).unwrap();
+    let mut run = Run::open(dir, &experiment, &lab::devices::Device::Cpu).unwrap();
+    assert!(matches!(run.train(|| false, |_, _, _| ()).unwrap(), Stopped::Finished(_)));
+    run.dir.clone()
+}
+
+fn open(path: &Path) -> probe::Opened {
+    probe::find(path).unwrap().open(None, &Options::default(), &|_| ()).unwrap()
+}
+
+#[test]
+fn read_outs_are_saved_and_used_for_the_same_weights_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (trained(dir.path(), 1), trained(dir.path(), 2));
+    let first = open(&one);
+    assert!(first.saved.is_none() && first.notes.is_empty());
+    let file = one.join("readouts.safetensors");
+    let again = open(&one);
+    assert_eq!(again.saved.as_deref(), Some(&*file));
+    assert_eq!(again.probed.read_outs(), first.probed.read_outs());
+    assert_eq!(again.probed.fitted(), first.probed.fitted());
+
+    // Another checkpoint in its place: fitted again, and what is saved is replaced.
+    std::fs::copy(two.join("checkpoint.safetensors"), one.join("checkpoint.safetensors")).unwrap();
+    let other = open(&one);
+    assert!(other.saved.is_none() && other.notes[0].contains("other weights"), "{:?}", other.notes);
+    assert_ne!(other.probed.read_outs(), first.probed.read_outs());
+    assert!(open(&one).saved.is_some());
+
+    // A file that was cut short, and one that is something else.
+    let whole = std::fs::read(&file).unwrap();
+    for broken in [&whole[..whole.len() - 5], b"{}", b""] {
+        std::fs::write(&file, broken).unwrap();
+        let opened = open(&one);
+        assert!(opened.saved.is_none() && opened.notes[0].contains("cannot be used"), "{:?}", opened.notes);
+        assert_eq!(opened.probed.read_outs(), other.probed.read_outs());
+        assert_eq!(std::fs::read(&file).unwrap(), whole, "written again, the same bytes");
+    }
+
+    // Other wishes neither use nor replace what is saved.
+    let wish = Options { prompts: Some(64), ..Default::default() };
+    let wished = probe::find(&one).unwrap().open(None, &wish, &|_| ()).unwrap();
+    assert!(wished.saved.is_none());
+    assert_eq!(std::fs::read(&file).unwrap(), whole);
+}
+
+#[test]
+fn a_checkpoint_alone_knows_its_task() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = trained(dir.path(), 1);
+    let alone = dir.path().join("alone.safetensors");
+    std::fs::copy(run.join("checkpoint.safetensors"), &alone).unwrap();
+    let opened = open(&alone);
+    assert_eq!((opened.task.dim, opened.task.points), (3, 8));
+    assert_eq!(opened.probed.read_outs(), open(&run).probed.read_outs());
+    assert!(dir.path().join("alone.readouts.safetensors").is_file());
+    let missing = probe::find(&dir.path().join("none")).err().unwrap().to_string();
+    assert!(missing.contains("no such run"), "{missing}");
+}
