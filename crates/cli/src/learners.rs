@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::experiment::Experiment;
 use lab::learner::Unit;
-use lab::networks::Weights;
-use lab::probe::Probed;
+use lab::models;
 use lab::registry::Id;
-use lab::{Learner, Prompts, Questions, Seed, Steps, Task, Trajectory};
+use lab::{Learner, Prompts, Questions, Steps, Trajectory};
 use ndarray::{Array3, Array4};
 
 use crate::construct;
@@ -24,18 +22,10 @@ pub fn build(text: &str) -> Result<Box<dyn Learner>> {
     }
 }
 
-/// Prompts on which the read-outs of a run's layers are fitted.
-const PROBE_PROMPTS: usize = 4096;
-
 /// A trained network: the newest checkpoint of a run, with a read-out fitted for every layer.
 fn probed(dir: &Path) -> Result<Box<dyn Learner>> {
-    let experiment = Experiment::read(&dir.join("plan.toml"))?;
-    let task = &experiment.task;
-    let network = experiment.network.build(task.dim, task.points)?;
-    let weights = Weights::read(&dir.join("checkpoint.safetensors"), network)?;
-    let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
-    let seed = Seed(experiment.training.seed);
-    Ok(Box::new(Probed::fit(experiment.name, weights, &task, seed, PROBE_PROMPTS)?))
+    let (experiment, weights) = models::read(dir)?;
+    Ok(Box::new(models::probe(experiment, weights)?))
 }
 
 /// The same with every default written out, for plans.

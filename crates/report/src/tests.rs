@@ -285,10 +285,10 @@ fn the_ledger_counts_and_fits() {
     let findings = fixture::findings();
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
     assert_eq!(counts, Counts { holds: 6, fails: 1, undefined: 1 });
-    let text = crate::ledger_text(&findings, false);
+    let text = crate::ledger_text(&findings, &[], false);
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert!(text.ends_with("8 claims: ✓ 6 hold, ✗ 1 fail, ○ 1 undefined\n") && !text.contains('\x1b'));
-    assert!(crate::ledger_text(&findings, true).contains("\x1b[1;31m"));
+    assert!(crate::ledger_text(&findings, &[], true).contains("\x1b[1;31m"));
     let html = crate::index_html(&findings, &fixture::about());
     assert_eq!(html.matches("<tr id=\"c-").count(), 8);
     assert_eq!(html.matches(" data-verdict=\"fails\" data-kind").count(), 1);
