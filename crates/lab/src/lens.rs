@@ -17,16 +17,26 @@ const CHUNK: usize = 64;
 /// As in the networks' LayerNorm.
 const EPSILON: f32 = 1e-5;
 
-/// A network whose one read-out (with its final LayerNorm, where it has one) reads all layers.
+/// What the read-out is given of a layer before the last; of the last it always gets what it was trained on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// The residual stream as it is, as the authors' code does.
+    Raw,
+    /// The residual stream after the final LayerNorm, where the network has one.
+    Normalised,
+}
+
+/// A network whose one read-out reads all layers.
 pub struct OwnReadOut {
     id: Id,
     weights: Weights,
+    given: Given,
 }
 
 impl OwnReadOut {
     /// Wraps a network.
-    pub fn new(name: String, weights: Weights) -> OwnReadOut {
-        OwnReadOut { id: Id { name, given: Default::default() }, weights }
+    pub fn new(name: String, weights: Weights, given: Given) -> OwnReadOut {
+        OwnReadOut { id: Id { name, given: Default::default() }, weights, given }
     }
 
     fn parameter(&self, name: &str) -> Option<&[f32]> {
@@ -34,9 +44,11 @@ impl OwnReadOut {
     }
 
     /// Reads one hidden state `[e]`.
-    fn read(&self, hidden: &[f32]) -> f64 {
+    fn read(&self, hidden: &[f32], normalised: bool) -> f64 {
         let mut state = hidden.to_vec();
-        if let (Some(gain), Some(shift)) = (self.parameter("ln_f.weight"), self.parameter("ln_f.bias")) {
+        if normalised
+            && let (Some(gain), Some(shift)) = (self.parameter("ln_f.weight"), self.parameter("ln_f.bias"))
+        {
             let count = state.len() as f32;
             let mean = state.iter().sum::<f32>() / count;
             let variance = state.iter().map(|s| (s - mean).powi(2)).sum::<f32>() / count;
@@ -85,9 +97,10 @@ impl Learner for OwnReadOut {
             runner.set_tokens(chunk)?;
             runner.forward(&self.weights.params);
             for (s, &layer) in steps.as_slice().iter().enumerate() {
+                let normalised = self.given == Given::Normalised || layer == network.layers() as u64;
                 let states = runner.hidden(layer as usize).chunks_exact(network.width()).step_by(2);
                 for (j, hidden) in states.enumerate() {
-                    values[[s, i * CHUNK + j / points, j % points]] = self.read(hidden);
+                    values[[s, i * CHUNK + j / points, j % points]] = self.read(hidden, normalised);
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result, hint};
 use crate::experiment::Experiment;
 use crate::learner::Learner;
-use crate::lens::OwnReadOut;
+use crate::lens::{Given, OwnReadOut};
 use crate::networks::Weights;
 use crate::probe::Probed;
 use crate::prompts::Task;
@@ -68,7 +68,7 @@ pub trait Networks: Send + Sync {
     fn probed(&self, name: &str) -> Result<Arc<dyn Learner>>;
 
     /// The network with its own, trained read-out at every layer.
-    fn own_read_out(&self, name: &str) -> Result<Arc<dyn Learner>>;
+    fn own_read_out(&self, name: &str, given: Given) -> Result<Arc<dyn Learner>>;
 }
 
 /// Networks in directories: `plan.toml` and `checkpoint.safetensors` each.
@@ -125,9 +125,9 @@ impl Networks for Models {
         Ok(Arc::new(probe(experiment, weights)?))
     }
 
-    fn own_read_out(&self, name: &str) -> Result<Arc<dyn Learner>> {
+    fn own_read_out(&self, name: &str, given: Given) -> Result<Arc<dyn Learner>> {
         let (experiment, weights) = self.read(name)?;
-        Ok(Arc::new(OwnReadOut::new(experiment.name, weights)))
+        Ok(Arc::new(OwnReadOut::new(experiment.name, weights, given)))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lab::analyses::{ANALYSES, Analysis, Lab, NotRun, run};
 use lab::claims::{Claim, Findings, Verdict};
 use lab::learner::Unit;
+use lab::lens::Given;
 use lab::models::{NETWORKS, Networks};
 use lab::registry::Id;
 use lab::similarity::{Metric, View, of_errors};
@@ -88,7 +89,7 @@ impl Networks for Cast {
         }))
     }
 
-    fn own_read_out(&self, _: &str) -> Result<Arc<dyn Learner>> {
+    fn own_read_out(&self, _: &str, _: Given) -> Result<Arc<dyn Learner>> {
         Ok(Arc::new(StandIn::new("newton", &[0, 0, 0, 0, 0, 0, 0, 0, 23])))
     }
 }
@@ -114,7 +115,7 @@ fn every_analysis_of_a_network_gives_claims_and_figures() {
     let lab = lab(like_newton, 24);
     let (mut ids, mut pictures) = (HashSet::new(), HashSet::new());
     let with_networks = ANALYSES.iter().filter(|a| !a.needs.is_empty());
-    let mut asked = HashSet::new();
+    let mut asked: HashSet<&str> = HashSet::new();
     for analysis in with_networks {
         asked.extend(analysis.needs);
         let found = run(analysis, &lab).unwrap_or_else(|e| panic!("{}: {e}", analysis.id));
@@ -181,7 +182,8 @@ fn two_learners_are_told_apart_only_where_they_differ() {
     let prompts = Task::new("linear", "gaussian", 4, 12).unwrap().sample(Seed(2), "t", 0, 60);
     let path = |name: &str, steps: &Steps| solvers::build(name).unwrap().trajectory(&prompts, steps).unwrap();
     let newton = path("newton", &Steps::range(0, 6));
-    let map = |other: &Trajectory| of_errors(&newton, other, &prompts, View::default(), Metric::Cosine).unwrap();
+    let map =
+        |other: &Trajectory| of_errors(&newton, other, &prompts, View::default(), Metric::Cosine).unwrap();
     let (itself, ogd) = (map(&newton), map(&path("ogd", &Steps::single(1))));
     for same in matching::advantage(&itself, &itself, Seed(1)) {
         assert_eq!((same.value, same.low, same.high), (0.0, 0.0, 0.0));
@@ -203,7 +205,8 @@ fn without_its_network_an_analysis_says_what_it_needs() {
     for network in NETWORKS {
         let path = format!("{root}/{}-fast.toml", network.name);
         let experiment = lab::experiment::Experiment::read(path.as_ref()).unwrap();
-        let task = (experiment.task.function.as_str(), experiment.task.inputs.as_str(), experiment.task.points);
+        let task =
+            (experiment.task.function.as_str(), experiment.task.inputs.as_str(), experiment.task.points);
         assert_eq!(task, (network.function, network.inputs, network.points), "{}", network.name);
     }
 }

@@ -1,7 +1,7 @@
 //! Networks as learners: the layout of a prompt, and the laws that bind every learner.
 
 use lab::experiment::Experiment;
-use lab::lens::OwnReadOut;
+use lab::lens::{Given, OwnReadOut};
 use lab::networks::{Weights, tokens};
 use lab::probe::Probed;
 use lab::train::Trainer;
@@ -40,7 +40,7 @@ fn a_networks_own_read_out_predicts_what_the_network_predicts() {
     let prompts = task().sample(Seed(5), "t", 0, 70); // more than one chunk
     for network in [GPT2, LSTM] {
         let expected = trained(network).predictions(&prompts).unwrap();
-        let own = OwnReadOut::new("x".into(), trained(network));
+        let own = OwnReadOut::new("x".into(), trained(network), Given::Raw);
         let last = own.default_steps().last();
         let found = own.trajectory(&prompts, &own.default_steps()).unwrap().values;
         let worst = |layer: u64| {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::{Analysis, DIM, POINTS};
 use crate::error::Result;
 use crate::learner::{Learner, Trajectory};
+use crate::lens::Given;
 use crate::models::{Models, NETWORKS, Networks};
 use crate::prompts::{Prompts, Questions, Task};
 use crate::seed::Seed;
@@ -109,10 +110,16 @@ impl Lab {
     }
 
     /// The trajectory of a network under the read-out it was trained with, at every layer.
-    pub fn under_own_read_out(&self, name: &str, data: &Data, steps: &Steps) -> Result<Arc<Trajectory>> {
-        self.made(&self.trajectories, format!("{name}, own read-out | {data:?} | {steps}"), || {
+    pub fn under_own_read_out(
+        &self,
+        name: &str,
+        given: Given,
+        data: &Data,
+        steps: &Steps,
+    ) -> Result<Arc<Trajectory>> {
+        self.made(&self.trajectories, format!("{name}, own read-out, {given:?} | {data:?} | {steps}"), || {
             (self.say)(&format!("layers of {name} under its own read-out"));
-            self.networks.own_read_out(name)?.trajectory(&*self.sample(data)?, steps)
+            self.networks.own_read_out(name, given)?.trajectory(&*self.sample(data)?, steps)
         })
     }
 

@@ -1,6 +1,6 @@
 //! F3, F16, F22, F24: similarity of errors of every layer with every step of Newton and of gradient descent.
 
-use super::compared::{Compared, Measure, best_figure, maps_figure};
+use super::compared::{Compared, Measure, best_figure, maps_figure, ranges_table};
 use super::study::{DEEP, ISOTROPIC, ONE_HEAD, Rival, SKEWED, Study};
 use super::{Analysis, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
@@ -120,7 +120,11 @@ pub fn maps(lab: &Lab, study: &Study, id: &str, slope: Bound, quoted: &str) -> R
         ),
         best_figure(&best_id, study, &[(&newton, Scale::Linear), (&gd, Scale::Log2)]),
     ];
-    let tables = vec![table(lab, &format!("{stem}-best-matches"), &[&newton, &gd])];
+    let both = [&newton, &gd];
+    let tables = vec![
+        table(lab, &format!("{stem}-best-matches"), &both),
+        ranges_table(&format!("{stem}-ranges"), &both),
+    ];
     Ok(Outcome { claims, figures, tables })
 }
 

@@ -7,8 +7,11 @@ use super::{Analysis, LAST, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learner::Trajectory;
+use crate::lens::Given;
 use crate::rates::Trend;
 use crate::similarity::View;
+use crate::stats::bootstrap;
 
 /// Registry row.
 pub const DISTANCE: Analysis = Analysis {
@@ -23,8 +26,8 @@ pub const DISTANCE: Analysis = Analysis {
 pub const OWN_READ_OUT: Analysis = Analysis {
     id: "Q5",
     title: "Without read-outs of their own the layers do not progress",
-    summary: "The network's own read-out, trained on its last layer, applied to every layer; beside it the fitted ones. Only with a \
-              read-out of its own does a layer show what it knows.",
+    summary: "The network's own read-out, trained on its last layer, applied to every layer, to the \
+              residual stream as it is and after the final LayerNorm; beside them the fitted ones.",
     needs: &["r1"],
     run: own_read_out,
 };
@@ -74,30 +77,46 @@ fn own_read_out(lab: &Lab) -> Result<Outcome> {
     let prompts = lab.sample(&study.data)?;
     let layers = lab.layers(study.network)?;
     let fitted = lab.path(study.network, &study.data, &layers)?;
-    let own = lab.under_own_read_out(study.network, &study.data, &layers)?;
+    let own = |given| lab.under_own_read_out(study.network, given, &study.data, &layers);
+    let (raw, normalised) = (own(Given::Raw)?, own(Given::Normalised)?);
     let before = layers.last().saturating_sub(1).max(1);
-    let error = |of, layer| lab.error(of, &prompts, layer, LAST);
-    let lost = error(&own, before).value / error(&fitted, before).value;
-    // layers before the last that predict better than saying zero
-    let better = (1..layers.last()).filter(|&l| error(&own, l).value < 1.0).count();
-    let claims = vec![
-        Claim::new("Q5.lost", Kind::Paper, format!("Layer {before}, t=40: error under the network's own read-out over that under a fitted one"), lost, Bound::AtLeast(10.0))
+    let lost = |of: &Trajectory| {
+        let errors = [of, &fitted].map(|path| path.squared_errors(&prompts, before, LAST));
+        bootstrap(lab.seed, prompts.count(), |chosen| {
+            let [own, fitted] = [0, 1].map(|i| chosen.iter().map(|&b| errors[i][b]).sum::<f64>());
+            own / fitted
+        })
+    };
+    let claim = |id: &str, how: &str, of: &Trajectory, bound: Bound| {
+        let what = format!(
+            "Layer {before}, t=40: error under the network's own read-out ({how}) over that under a fitted one"
+        );
+        Claim::of(id, Kind::Paper, what, lost(of), bound)
             .quoted("the read-out must be re-trained for every layer")
-            .figure("q5-read-outs"),
-        Claim::new("Q5.useless", Kind::Paper, format!("Layers before the last that beat a prediction of zero at t=40 under the network's own read-out (of {})", layers.last() - 1), better as f64, Bound::None)
-            .figure("q5-read-outs"),
+            .figure("q5-read-outs")
+    };
+    let claims = vec![
+        claim("Q5.raw", "of the residual stream, as in the authors' code", &raw, Bound::AtLeast(10.0)),
+        claim("Q5.normalised", "after the final LayerNorm", &normalised, Bound::None),
     ];
+    let panel = |title: &str, of: &Trajectory| {
+        let mut panel = by_length(title, of, &prompts, layers.as_slice());
+        panel.y = panel.y.range(1e-5, 1e3);
+        Panel::Lines(panel)
+    };
     let figure = Figure {
         id: "q5-read-outs".into(),
         title: "Error by pairs read, with fitted read-outs and with the network's own".into(),
         caption: format!(
-            "Mean squared error over d after t pairs, a curve per layer ({}, {} prompts).",
+            "Mean squared error over d after t pairs, a curve per layer ({}, {} prompts). The last layer's own read-out \
+             is the trained network itself.",
             study.setting,
             prompts.count()
         ),
         panels: vec![
-            Panel::Lines(by_length("a fitted read-out per layer", &fitted, &prompts, layers.as_slice())),
-            Panel::Lines(by_length("the network's own read-out", &own, &prompts, layers.as_slice())),
+            panel("fitted read-outs", &fitted),
+            panel("own, of the residual stream", &raw),
+            panel("own, after LayerNorm", &normalised),
         ],
     };
     Ok(Outcome { claims, figures: vec![figure], tables: vec![] })

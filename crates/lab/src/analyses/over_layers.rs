@@ -33,8 +33,10 @@ fn run(lab: &Lab) -> Result<Outcome> {
         let mut ahead = vec![false; layers.len()];
         let mut names = Vec::new();
         for other in others {
-            for (i, e) in
-                advantage(&newton.map, &other.map, lab.seed).iter().enumerate().filter(|(_, e)| e.high < 0.0)
+            for (i, e) in advantage(&newton.map, &other.map, lab.seed)
+                .iter()
+                .enumerate()
+                .filter(|(i, e)| layers[*i] >= newton.begun() && e.high < 0.0)
             {
                 ahead[i] = true;
                 names.push(format!("{} at layer {} by {:.4}", other.rival.label, layers[i], -e.value));
@@ -45,7 +47,11 @@ fn run(lab: &Lab) -> Result<Outcome> {
             Claim::new(
                 &format!("F13.newton-most-{key}"),
                 Kind::Paper,
-                format!("{}: layers of {} at which a candidate other than Newton is more similar beyond doubt ({found})", newton.map.label, layers.len()),
+                format!(
+                    "{}: layers from {} on at which a candidate other than Newton is more similar beyond doubt ({found})",
+                    newton.map.label,
+                    newton.begun()
+                ),
                 ahead.iter().filter(|a| **a).count() as f64,
                 Bound::AtMost(0.0),
             )

@@ -63,7 +63,7 @@ pub const ISOTROPIC: Study = Study {
     newton: Rival::new("Newton", "newton", "0..=24"),
     gd: Rival::new("GD", "gd", HALF_OCTAVES),
     bfgs: Rival::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=50"),
-    lbfgs: Rival::new("L-BFGS (m=5, Armijo)", "lbfgs:line_search=armijo", "0..=100"),
+    lbfgs: Rival::new("L-BFGS (m=5, Armijo)", "lbfgs:line_search=armijo", "0..=60"),
 };
 
 /// R2: ill-conditioned inputs.
@@ -73,6 +73,12 @@ pub const SKEWED: Study = Study {
     data: Data { inputs: "skewed:kappa=100", ..ISOTROPIC.data },
     newton: Rival::new("Newton", "newton", "0..=30"),
     gd: Rival::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES),
+    bfgs: Rival::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=80"),
+    lbfgs: Rival::new(
+        "L-BFGS (m=5, Armijo)",
+        "lbfgs:line_search=armijo",
+        "0..=40,42..=80/2,85..=150/5,160..=300/10",
+    ),
     ..ISOTROPIC
 };
 

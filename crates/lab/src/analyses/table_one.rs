@@ -6,6 +6,7 @@ use super::{Analysis, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
+use crate::matching::advantage;
 use crate::similarity::View;
 use crate::stats::Estimate;
 
@@ -20,12 +21,14 @@ pub const ROW: Analysis = Analysis {
         let cells = Cells::new(lab, &ISOTROPIC)?;
         let mut claims = cells.claims("T1", ["0.991", "0.957", "0.806"]);
         claims.push(cells.order(
+            lab,
             "T1.newton-before-gd",
             "Last layer: SimE with Newton minus SimE with GD",
             0,
             1,
         ));
         claims.push(cells.order(
+            lab,
             "T1.gd-before-ogd",
             "Last layer: SimE with GD minus SimE with online GD",
             1,
@@ -116,10 +119,11 @@ impl Cells {
         (0..3).map(cell).collect()
     }
 
-    fn order(&self, id: &str, what: &str, one: usize, other: usize) -> Claim {
-        let (a, b) = (&self.last[one], &self.last[other]);
-        Claim::new(id, Kind::Paper, what, a.value - b.value, Bound::AtLeast(0.0))
-            .interval(a.low - b.high, a.high - b.low)
+    /// Which of two algorithms the last layer is more like, in pairs over prompts.
+    fn order(&self, lab: &Lab, id: &str, what: &str, one: usize, other: usize) -> Claim {
+        let ahead = advantage(&self.maps[one].map, &self.maps[other].map, lab.seed);
+        let last = *ahead.last().expect("never empty");
+        Claim::of(id, Kind::Paper, what, last, Bound::AtLeast(0.0))
             .quoted(".991, .957, .806")
             .figure("t1-layers")
     }

@@ -18,7 +18,8 @@ pub const ROW: Analysis = Analysis {
     title: "Which algorithm it is cannot be said at every layer",
     summary: "The maps of F3 on positions t > d alone, where least squares is exact and only unconverged errors are compared; and, \
               layer by layer, how much more similar Newton is than gradient descent, resampling prompts in pairs. Where \
-              the interval holds 0 the two cannot be told apart by similarity, only by the rate of their best matches.",
+              the interval holds 0 the two cannot be told apart by similarity, only by the rate of their best matches. Layers that \
+              still predict zero are left out of the count: no steps of GD is that prediction, no iterations of Newton is not.",
     needs: &["r1"],
     run,
 };
@@ -32,13 +33,10 @@ fn run(lab: &Lab) -> Result<Outcome> {
         let gd = Compared::new(lab, study, study.gd, Measure::Errors(view))?;
         let ahead = advantage(&newton.map, &gd.map, lab.seed);
         let layers = newton.matching.a.as_slice();
-        let alike: Vec<String> = layers
-            .iter()
-            .zip(&ahead)
-            .filter(|(_, e)| e.low <= 0.0 && 0.0 <= e.high)
-            .map(|(l, _)| l.to_string())
-            .collect();
-        let worse = layers.iter().zip(&ahead).filter(|(_, e)| e.high < 0.0).count();
+        let working = || layers.iter().zip(&ahead).filter(|(l, _)| **l >= newton.begun());
+        let alike: Vec<String> =
+            working().filter(|(_, e)| e.low <= 0.0 && 0.0 <= e.high).map(|(l, _)| l.to_string()).collect();
+        let worse = working().filter(|(_, e)| e.high < 0.0).count();
         let note = format!(
             "Positions {words}. Newton and GD cannot be told apart at {}. ",
             if alike.is_empty() { "no layer".into() } else { format!("layers {}", alike.join(", ")) }
@@ -48,7 +46,12 @@ fn run(lab: &Lab) -> Result<Outcome> {
             Claim::new(
                 &format!("F8.newton-ahead-{key}"),
                 Kind::Paper,
-                format!("Layers at which GD is more similar than Newton beyond doubt ({words}); not told apart: {}", alike.len()),
+                format!(
+                    "Layers from {} on at which GD is more similar than Newton beyond doubt ({words}); not told \
+                     apart: {}",
+                    newton.begun(),
+                    alike.len()
+                ),
                 worse as f64,
                 Bound::AtMost(0.0),
             )
