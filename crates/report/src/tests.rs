@@ -281,6 +281,19 @@ fn csv_gives_every_number_back() {
 }
 
 #[test]
+fn what_was_not_run_is_listed_apart_from_the_verdicts() {
+    let why = "needs models/r1 (train it & see)".to_string();
+    let not_run = lab::analyses::NotRun { analysis: "F3".into(), title: "Layers match".into(), why };
+    let text = crate::ledger_text(&fixture::findings(), std::slice::from_ref(&not_run), false);
+    let row = text.lines().find(|line| line.starts_with("F3 ")).expect("a row of its own");
+    assert!(row.contains("needs models/r1") && text.contains("1 analyses not run"), "{text}");
+    let about = About { not_run: vec![not_run], ..fixture::about() };
+    let page = crate::index_html(&fixture::findings(), &about);
+    assert!(page.contains("<b>F3</b> Layers match <small>needs models/r1 (train it &amp; see)</small>"));
+    assert!(!crate::index_html(&fixture::findings(), &fixture::about()).contains("Not run"));
+}
+
+#[test]
 fn the_ledger_counts_and_fits() {
     let findings = fixture::findings();
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));

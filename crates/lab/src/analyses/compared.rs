@@ -1,11 +1,11 @@
 //! A network against one algorithm: the map, its best matches, their rate, and what of it could be chance.
 
 use super::bench::Lab;
-use super::study::{MIDDLE_RULE, Rival, Study, middle};
+use super::study::{Rival, Study, middle};
 use super::{DIM, heatmap_panel};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke, Table};
+use crate::figure::{At, Axis, LinesPanel, Panel, Reference, Scale, Series, Stroke};
 use crate::matching::{self, Matching};
 use crate::rates::{Fit, RateFit, Trend, fit_rate};
 use crate::registry::Id;
@@ -140,6 +140,11 @@ impl Compared {
         })
     }
 
+    /// The layers to which the rate is fitted.
+    pub fn middle(&self) -> Option<(u64, u64)> {
+        self.middle
+    }
+
     /// The first of the layers that do something; the first of all when none does.
     pub fn begun(&self) -> u64 {
         self.middle.map_or(1, |(first, _)| first)
@@ -261,106 +266,5 @@ impl Compared {
             "{} of {} with {} reaches {:.4} (the floor): as much means only that both have converged. ",
             self.map.label, study.exact.label, self.rival.label, self.floor
         )
-    }
-}
-
-/// What other choices of the middle layers would have given.
-pub fn ranges_table(id: &str, maps: &[&Compared]) -> Table {
-    let chosen = maps[0].middle;
-    let last = maps[0].matching.a.last();
-    let mut ranges: Vec<(u64, u64)> = chosen.into_iter().collect();
-    if let Some((first, end)) = chosen {
-        ranges.extend([
-            (first, end + 1),
-            (first, end - 1),
-            (first + 1, end),
-            (first + 1, end + 1),
-            (3, 9),
-            (1, last),
-        ]);
-    }
-    ranges.retain(|(first, end)| first < end && *end <= last);
-    let mut rows = Vec::new();
-    for (i, &(first, end)) in ranges.iter().enumerate() {
-        for compared in maps {
-            let Some(fit) = fit_rate(&compared.matching, first, end) else { continue };
-            let (word, scale) = match fit.trend {
-                Trend::Linear => ("line", 1.0),
-                Trend::Exponential => ("exponential", 1.0 / 2f64.ln()),
-            };
-            let interval = |i: Option<(f64, f64)>, scale: f64| {
-                i.map_or("–".into(), |(low, high)| format!("{:.2} to {:.2}", low * scale, high * scale))
-            };
-            rows.push(vec![
-                format!("{first} to {end}{}", if i == 0 { ", by the rule" } else { "" }),
-                compared.rival.label.to_string(),
-                fit.points.len().to_string(),
-                word.into(),
-                format!("{:.2}", fit.chosen().slope * scale),
-                interval(fit.slope_interval, scale),
-                format!("{:+.1}", fit.evidence_for_exponential()),
-                interval(fit.evidence_interval, 1.0),
-                fit.agreement.map_or("–".into(), |a| format!("{:.0} %", 100.0 * a)),
-            ]);
-        }
-    }
-    let columns = [
-        "layers",
-        "algorithm",
-        "matches",
-        "better fit",
-        "steps (doublings) per layer",
-        "95 %",
-        "BIC for the exponential",
-        "95 %",
-        "resamples that agree",
-    ];
-    Table {
-        id: id.into(),
-        title: "The same fit to other layers".into(),
-        caption: format!(
-            "How much the choice of the middle layers matters: one layer more or fewer at either end, the paper's layers 3 to 9, and all. Matches at the ends of the search are not fitted. {MIDDLE_RULE}"
-        ),
-        columns: columns.map(String::from).to_vec(),
-        rows,
-    }
-}
-
-/// A figure of maps with what a reader must know of each.
-pub fn maps_figure(
-    lab: &Lab,
-    id: &str,
-    title: &str,
-    study: &Study,
-    maps: &[&Compared],
-    note: &str,
-) -> Figure {
-    let floors: String = maps.iter().map(|c| c.floor_text(study)).collect();
-    let fits: String = maps.iter().map(|c| c.describe()).collect();
-    Figure {
-        id: id.into(),
-        title: title.into(),
-        caption: format!(
-            "{} of every layer with every step ({}, {} prompts). {note}{fits}{floors}{MIDDLE_RULE}",
-            maps[0].map.label,
-            study.setting,
-            maps[0].map.per_prompt.dim().2.min(lab.count)
-        ),
-        panels: maps.iter().map(|c| c.panel("")).collect(),
-    }
-}
-
-/// A figure of best-matching steps with both fits; gradient descent on a scale of powers of two.
-pub fn best_figure(id: &str, study: &Study, maps: &[(&Compared, Scale)]) -> Figure {
-    Figure {
-        id: id.into(),
-        title: "Best-matching steps and their rate".into(),
-        caption: format!(
-            "For each layer the most similar step, with its 95 % bootstrap interval over prompts ({}). Dashed: the \
-             line and the exponential fitted between the two vertical lines. {}{MIDDLE_RULE}",
-            study.setting,
-            maps.iter().map(|(c, _)| c.describe()).collect::<String>()
-        ),
-        panels: maps.iter().map(|(c, scale)| c.best_panel(*scale)).collect(),
     }
 }

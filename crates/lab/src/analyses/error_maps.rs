@@ -1,11 +1,12 @@
 //! F3, F16, F22, F24: similarity of errors of every layer with every step of Newton and of gradient descent.
 
-use super::compared::{Compared, Measure, best_figure, maps_figure, ranges_table};
+use super::compared::{Compared, Measure};
+use super::shown::{best_figure, best_table, maps_figure, ranges_table};
 use super::study::{DEEP, ISOTROPIC, ONE_HEAD, Rival, SKEWED, Study};
 use super::{Analysis, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
-use crate::figure::{Figure, Scale, Table};
+use crate::figure::{Figure, Scale};
 use crate::rates::Trend;
 use crate::similarity::View;
 
@@ -122,7 +123,7 @@ pub fn maps(lab: &Lab, study: &Study, id: &str, slope: Bound, quoted: &str) -> R
     ];
     let both = [&newton, &gd];
     let tables = vec![
-        table(lab, &format!("{stem}-best-matches"), &both),
+        best_table(lab, &format!("{stem}-best-matches"), &both),
         ranges_table(&format!("{stem}-ranges"), &both),
     ];
     Ok(Outcome { claims, figures, tables })
@@ -138,37 +139,4 @@ fn linear_axis(lab: &Lab) -> Result<Figure> {
     figure.caption =
         format!("SimE of every layer with GD ({}). {note}{}", ISOTROPIC.setting, gd.floor_text(&ISOTROPIC));
     Ok(figure)
-}
-
-/// Best step, its interval and the similarity there, per layer and algorithm.
-pub fn table(lab: &Lab, id: &str, maps: &[&Compared]) -> Table {
-    let mut columns = vec!["layer".to_string()];
-    for c in maps {
-        columns.push(format!("best {}", c.rival.label));
-        columns.push("95 %".into());
-        columns.push(format!("{} there", c.map.label));
-        columns.push("95 %".into());
-    }
-    let rows = maps[0].matching.a.as_slice().iter().enumerate().map(|(i, layer)| {
-        let mut row = vec![layer.to_string()];
-        for c in maps {
-            let steps = c.matching.b.as_slice();
-            row.push(c.matching.best[i].map_or("–".into(), |b| steps[b].to_string()));
-            row.push(
-                c.matching.intervals()[i]
-                    .map_or("–".into(), |(l, h)| format!("{} to {}", steps[l], steps[h])),
-            );
-            let there = c.at_best(lab, i);
-            row.push(format!("{:.4}", there.value));
-            row.push(format!("{:.4} to {:.4}", there.low, there.high));
-        }
-        row
-    });
-    Table {
-        id: id.into(),
-        title: "Best-matching steps".into(),
-        caption: "For each layer the most similar step, the bootstrap interval of that step, and the similarity there with its interval.".into(),
-        columns,
-        rows: rows.collect(),
-    }
 }

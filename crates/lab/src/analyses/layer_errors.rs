@@ -66,7 +66,8 @@ pub fn superlinear(lab: &Lab, study: &Study, id: &str, quoted: &str) -> Result<(
         Claim::of(
             &format!("{id}.superlinear"),
             Kind::Paper,
-            format!("{}: growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 ({range}); a geometric rate has 0", study.who),
+            format!("{}: growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 \
+                 ({range}); a geometric rate has 0", study.who),
             acceleration(lab, &network, &prompts, middle),
             Bound::AtLeast(0.0),
         )

@@ -1,6 +1,7 @@
 //! F10: against the logarithm of gradient descent's steps the best matches are a straight line.
 
-use super::compared::{Compared, Measure, best_figure, maps_figure};
+use super::compared::{Compared, Measure};
+use super::shown::{best_figure, maps_figure};
 use super::study::{ISOTROPIC, Rival};
 use super::{Analysis, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};

@@ -30,6 +30,7 @@ mod progression;
 mod quasi_newton;
 mod reference;
 mod relu_heads;
+mod shown;
 mod span;
 mod steps_to_accuracy;
 mod study;

@@ -1,7 +1,8 @@
 //! Q4, Q5, Q6: distance instead of angle; read-outs that are not retrained; least squares at the end.
 
-use super::compared::{Compared, Measure, maps_figure};
+use super::compared::{Compared, Measure};
 use super::convergence::by_length;
+use super::shown::maps_figure;
 use super::study::ISOTROPIC;
 use super::{Analysis, LAST, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};

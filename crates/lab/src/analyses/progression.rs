@@ -62,7 +62,8 @@ fn run(lab: &Lab) -> Result<Outcome> {
         Claim::new("F7.improves", Kind::Paper, format!("Layers from {begun} on whose error over all positions is above that of the layer before"), behind.count() as f64, Bound::AtMost(0.0))
             .quoted("performance improves over the layers")
             .figure("f7-progression"),
-        Claim::new("F7.newton-resembles", Kind::Paper, "Largest over those layers of the median over t of the factor between a layer's error and its best Newton step's", 10f64.powf(worst), Bound::AtMost(2.0))
+        Claim::new("F7.newton-resembles", Kind::Paper, "Largest over those layers of the median over t of the factor between a layer's error and its best Newton \
+             step's", 10f64.powf(worst), Bound::AtMost(2.0))
             .quoted("closely resembles the Transformer")
             .figure("f7-progression"),
     ];

@@ -1,7 +1,7 @@
 //! F11, F12, F18: BFGS, L-BFGS and conjugate gradient, with the line search named.
 
-use super::compared::{Compared, Measure, best_figure, maps_figure};
-use super::error_maps::table;
+use super::compared::{Compared, Measure};
+use super::shown::{best_figure, best_table, maps_figure};
 use super::study::{ISOTROPIC, Rival, SKEWED, Study};
 use super::{Analysis, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
@@ -96,7 +96,7 @@ fn maps(lab: &Lab, study: &Study, id: &str, quoted: &str) -> Result<Outcome> {
     Ok(Outcome {
         claims,
         figures,
-        tables: vec![table(lab, &format!("{stem}-best-matches"), &[&bfgs, &lbfgs, &exact])],
+        tables: vec![best_table(lab, &format!("{stem}-best-matches"), &[&bfgs, &lbfgs, &exact])],
     })
 }
 
@@ -117,7 +117,7 @@ fn conjugate(lab: &Lab) -> Result<Outcome> {
         maps_figure(lab, "f12-map", "Similarity of errors with conjugate gradient", &ISOTROPIC, &[&cg], ""),
         best_figure("f12-best", &ISOTROPIC, &[(&cg, Scale::Linear)]),
     ];
-    Ok(Outcome { claims, figures, tables: vec![table(lab, "f12-best-matches", &[&cg])] })
+    Ok(Outcome { claims, figures, tables: vec![best_table(lab, "f12-best-matches", &[&cg])] })
 }
 
 /// The same claim where the paper says nothing of the trend.

@@ -1,7 +1,7 @@
 //! F8: all values of the maps of errors, again for t > d alone, and where two algorithms cannot be told apart.
 
-use super::compared::{Compared, Measure, maps_figure};
-use super::error_maps::table;
+use super::compared::{Compared, Measure};
+use super::shown::{best_table, maps_figure};
 use super::study::ISOTROPIC;
 use super::{Analysis, DIM, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
@@ -75,7 +75,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
             &[&newton, &gd],
             &note,
         ));
-        tables.push(table(lab, &format!("f8-best-{key}"), &[&newton, &gd]));
+        tables.push(best_table(lab, &format!("f8-best-{key}"), &[&newton, &gd]));
         tables.push(ahead_table(key, words, layers, &ahead));
         curves.push(Series {
             band: ahead.iter().map(|e| (e.low, e.high)).collect(),

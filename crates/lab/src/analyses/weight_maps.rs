@@ -1,7 +1,7 @@
 //! F9, F17, F23: the maps again by similarity of induced weights.
 
-use super::compared::{Compared, Measure, best_figure, maps_figure};
-use super::error_maps::table;
+use super::compared::{Compared, Measure};
+use super::shown::{best_figure, best_table, maps_figure};
 use super::study::{ISOTROPIC, ONE_HEAD, SKEWED, Study};
 use super::{Analysis, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
@@ -71,6 +71,6 @@ fn maps(lab: &Lab, study: &Study, id: &str, slope: Bound) -> Result<Outcome> {
     Ok(Outcome {
         claims,
         figures,
-        tables: vec![table(lab, &format!("{stem}-best-matches"), &[&newton, &gd])],
+        tables: vec![best_table(lab, &format!("{stem}-best-matches"), &[&newton, &gd])],
     })
 }
