@@ -109,18 +109,10 @@ impl Lab {
         Ok(self.network(name)?.default_steps())
     }
 
-    /// The trajectory of a network under the read-out it was trained with, at every layer.
-    pub fn under_own_read_out(
-        &self,
-        name: &str,
-        given: Given,
-        data: &Data,
-        steps: &Steps,
-    ) -> Result<Arc<Trajectory>> {
-        self.made(&self.trajectories, format!("{name}, own read-out, {given:?} | {data:?} | {steps}"), || {
-            (self.say)(&format!("layers of {name} under its own read-out"));
-            self.networks.own_read_out(name, given)?.trajectory(&*self.sample(data)?, steps)
-        })
+    /// A network under the read-out it was trained with, at every layer.
+    pub fn own_read_out(&self, name: &str, given: Given) -> Result<Arc<dyn Learner>> {
+        (self.say)(&format!("layers of {name} under its own read-out"));
+        self.networks.own_read_out(name, given)
     }
 
     /// A learner by its name: a network, or an algorithm with its settings.

@@ -57,7 +57,8 @@ pub fn superlinear(lab: &Lab, study: &Study, id: &str, quoted: &str) -> Result<(
     let stem = id.to_lowercase();
     let figure = format!("{stem}-errors");
 
-    let last_error = median_of_step(&network, &prompts, layers.last());
+    // not below what is left of round-off
+    let last_error = median_of_step(&network, &prompts, layers.last()).max(1e-20);
     let reached = |of: &Trajectory| {
         let below = |step: &&u64| median_of_step(of, &prompts, **step) <= last_error;
         of.steps.as_slice().iter().find(below).map_or(f64::NAN, |&s| s as f64)

@@ -7,7 +7,6 @@ use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
 use crate::memory::forgetting;
-use crate::prompts::Prompts;
 use crate::stats::{Estimate, bootstrap, line};
 use crate::steps::Steps;
 
@@ -124,6 +123,8 @@ pub const LSTM_ROW: Analysis = Analysis {
 
 /// Pairs read before one of them is asked again.
 const READ: usize = 20;
+/// Prompts of which pairs are asked again: each answers for twenty gaps.
+const REASKED: usize = 320;
 
 /// A learner at one step.
 struct At1 {
@@ -157,10 +158,7 @@ impl<'a> Curves<'a> {
         let data = &ISOTROPIC.data;
         let prompts = lab.sample(data)?;
         // no more of a prompt than is read, and one point after it
-        let short = Prompts::new(
-            prompts.xs.slice(ndarray::s![.., ..=READ, ..]).to_owned(),
-            prompts.ys.slice(ndarray::s![.., ..=READ]).to_owned(),
-        )?;
+        let short = prompts.head(REASKED, READ + 1);
         let (mut by_pairs, mut by_gap) = (Vec::new(), Vec::new());
         for At1 { name, step, .. } in all {
             let learner = lab.learner(name)?;
@@ -256,14 +254,15 @@ impl<'a> Curves<'a> {
                 references,
             })],
         };
-        let count = self.by_pairs[0][0].len();
+        let count = |all: &[Vec<Vec<f64>>]| all[0][0].len();
         vec![
             figure(
                 "pairs",
                 "Error by pairs read",
                 format!(
-                    "Mean squared error over d on the next label after t pairs, {} ({count} prompts, 95 % bands).",
-                    ISOTROPIC.setting
+                    "Mean squared error over d on the next label after t pairs, {} ({} prompts, 95 % bands).",
+                    ISOTROPIC.setting,
+                    count(&self.by_pairs)
                 ),
                 "in-context pairs t",
                 vec![Reference { label: "t = d".into(), at: At::X(DIM as f64) }],
@@ -273,7 +272,9 @@ impl<'a> Curves<'a> {
                 "forgetting",
                 "Error on a pair seen before, by its age",
                 format!(
-                    "After {READ} pairs the input x_(n−g) is asked again; squared error over d against the gap g ({count} prompts, 95 % bands; values below 10⁻⁶ are drawn there)."
+                    "After {READ} pairs the input x_(n−g) is asked again; squared error over d against the gap g ({} prompts, \
+                     95 % bands; values below 10⁻⁶ are drawn there).",
+                    count(&self.by_gap)
                 ),
                 "gap g (pairs since it was seen)",
                 vec![],

@@ -4,7 +4,7 @@ use super::compared::{Compared, Measure};
 use super::convergence::by_length;
 use super::shown::maps_figure;
 use super::study::ISOTROPIC;
-use super::{Analysis, LAST, Lab, Outcome};
+use super::{Analysis, LAST, Lab, Outcome, POINTS};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
@@ -42,6 +42,9 @@ pub const LEAST_SQUARES: Analysis = Analysis {
     run: least_squares,
 };
 
+/// A factor of ten or so shows on few prompts.
+const READ_OUT_PROMPTS: usize = 320;
+
 fn distance(lab: &Lab) -> Result<Outcome> {
     let study = &ISOTROPIC;
     let newton = Compared::new(lab, study, study.newton, Measure::ErrorDistance)?;
@@ -75,10 +78,10 @@ fn distance(lab: &Lab) -> Result<Outcome> {
 
 fn own_read_out(lab: &Lab) -> Result<Outcome> {
     let study = &ISOTROPIC;
-    let prompts = lab.sample(&study.data)?;
+    let prompts = lab.sample(&study.data)?.head(READ_OUT_PROMPTS, POINTS);
     let layers = lab.layers(study.network)?;
-    let fitted = lab.path(study.network, &study.data, &layers)?;
-    let own = |given| lab.under_own_read_out(study.network, given, &study.data, &layers);
+    let fitted = lab.network(study.network)?.trajectory(&prompts, &layers)?;
+    let own = |given| lab.own_read_out(study.network, given)?.trajectory(&prompts, &layers);
     let (raw, normalised) = (own(Given::Raw)?, own(Given::Normalised)?);
     let before = layers.last().saturating_sub(1).max(1);
     let lost = |of: &Trajectory| {

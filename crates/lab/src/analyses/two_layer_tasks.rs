@@ -1,6 +1,6 @@
 //! F20, F21: two-layer networks as functions, against gradient descent on a two-layer network fitted to the pairs.
 
-use ndarray::{Array2, Array3};
+use ndarray::Array3;
 
 use super::bench::{Data, Lab};
 use super::{Analysis, Outcome, heatmap_panel};
@@ -183,14 +183,13 @@ fn thinned(
     steps: &Steps,
     asked: &[usize],
 ) -> Result<(Prompts, Trajectory)> {
-    let xs = prompts.xs.select(ndarray::Axis(1), asked);
-    let ys: Array2<f64> = prompts.ys.select(ndarray::Axis(1), asked);
-    let questions = Questions { prompts: prompts.clone(), lengths: asked.to_vec(), queries: xs.clone() };
+    let axis = ndarray::Axis(1);
+    let thin = Prompts::new(prompts.xs.select(axis, asked), prompts.ys.select(axis, asked))?;
+    let questions = Questions { prompts: prompts.clone(), lengths: asked.to_vec(), queries: thin.xs.clone() };
     let answers = learner.answers(&questions, steps)?;
     // query number i was the next input after asked[i] pairs
     let values =
         Array3::from_shape_fn((steps.len(), prompts.count(), asked.len()), |(s, b, i)| answers[[s, b, i, i]]);
-    let thin = Prompts::new(xs, ys)?;
     let trajectory = Trajectory::new(learner.id(), learner.unit(), steps.clone(), values, &thin)?;
     Ok((thin, trajectory))
 }
