@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar over `length` named pieces of work.
 pub fn bar(length: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:28.cyan/dim} {pos}/{len} {msg} {elapsed:.dim}")
+    let style = ProgressStyle::with_template("{bar:28.cyan/dim} {pos}/{len} {prefix} {msg} {elapsed:.dim}")
         .expect("a valid template");
     let bar = ProgressBar::new(length as u64).with_style(style);
     bar.enable_steady_tick(std::time::Duration::from_millis(120));

@@ -22,6 +22,7 @@ pub mod constructions;
 pub mod checks;
 pub mod devices;
 pub mod experiment;
+pub mod models;
 pub mod networks;
 pub mod probe;
 pub mod runs;

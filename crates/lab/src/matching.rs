@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::seed::Seed;
 use crate::similarity::{Heatmap, Metric};
-use crate::stats::{RESAMPLES, multiplicities};
+use crate::stats::{Estimate, RESAMPLES, interval, multiplicities};
 use crate::steps::Steps;
 
 /// For each step of A the best step of B, by position in B's steps.
@@ -77,6 +77,40 @@ pub fn bootstrap(map: &Heatmap, seed: Seed) -> Matching {
         })
         .collect();
     Matching { resampled, ..best_match(map) }
+}
+
+/// For each step of A, how much more similar the best step of one learner is than the best step of another, on the same
+/// prompts; resampled in pairs and with the best steps chosen anew each time. An interval that holds 0 means that the two
+/// cannot be told apart there.
+pub fn advantage(one: &Heatmap, other: &Heatmap, seed: Seed) -> Vec<Estimate> {
+    let count = one.per_prompt.dim().2;
+    assert_eq!(count, other.per_prompt.dim().2, "maps of the same prompts");
+    let best = |map: &Heatmap, i: usize, times: &[f64]| {
+        let nb = map.per_prompt.dim().1;
+        let row: Vec<f64> = (0..nb)
+            .map(|j| {
+                let cell = map.per_prompt.slice(ndarray::s![i, j, ..]);
+                let cell = cell.as_slice().expect("standard layout");
+                if map.mean[[i, j]].is_nan() { f64::NAN } else { weighted_mean(cell, times) }
+            })
+            .collect();
+        best_of(&row, map.metric).map_or(f64::NAN, |b| row[b])
+    };
+    let difference = |i: usize, times: &[f64]| best(one, i, times) - best(other, i, times);
+    let rows = one.a.steps.len();
+    let resampled: Vec<Vec<f64>> = (0..RESAMPLES)
+        .into_par_iter()
+        .map(|r| {
+            let times = multiplicities(seed, r, count);
+            (0..rows).map(|i| difference(i, &times)).collect()
+        })
+        .collect();
+    (0..rows)
+        .map(|i| {
+            let (low, high) = interval(resampled.iter().map(|r| r[i]).collect());
+            Estimate { value: difference(i, &vec![1.0; count]), low, high }
+        })
+        .collect()
 }
 
 /// Mean of the values that are not NaN, each counted `times`.

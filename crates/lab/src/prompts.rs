@@ -47,6 +47,14 @@ impl Prompts {
         Ok(Prompts { xs: standard(xs), ys })
     }
 
+    /// The first `count` prompts (all when there are fewer), each cut after its first `points` points.
+    pub fn head(&self, count: usize, points: usize) -> Prompts {
+        let (count, points) = (count.min(self.count()), points.min(self.points()));
+        let xs = self.xs.slice(ndarray::s![..count, ..points, ..]).to_owned();
+        let ys = self.ys.slice(ndarray::s![..count, ..points]).to_owned();
+        Prompts { xs, ys }
+    }
+
     /// Number of prompts.
     pub fn count(&self) -> usize {
         self.xs.dim().0

@@ -39,6 +39,12 @@ pub struct RateFit {
     pub trend: Trend,
     /// 95 % bootstrap interval of the chosen slope.
     pub slope_interval: Option<(f64, f64)>,
+    /// 95 % bootstrap interval of the line's slope.
+    pub linear_interval: Option<(f64, f64)>,
+    /// 95 % bootstrap interval of the exponential's slope.
+    pub exponential_interval: Option<(f64, f64)>,
+    /// 95 % bootstrap interval of [`RateFit::evidence_for_exponential`].
+    pub evidence_interval: Option<(f64, f64)>,
     /// Share of resamples that choose the same trend.
     pub agreement: Option<f64>,
 }
@@ -71,15 +77,31 @@ pub fn fit_rate(matching: &Matching, first: u64, last: u64) -> Option<RateFit> {
     let (linear, exponential) = fit(&points, matching)?;
     let choose = |l: Fit, e: Fit| if l.bic <= e.bic { Trend::Linear } else { Trend::Exponential };
     let trend = choose(linear, exponential);
-    let mut result = RateFit { points, linear, exponential, trend, slope_interval: None, agreement: None };
+    let mut result = RateFit {
+        points,
+        linear,
+        exponential,
+        trend,
+        slope_interval: None,
+        linear_interval: None,
+        exponential_interval: None,
+        evidence_interval: None,
+        agreement: None,
+    };
     if !matching.resampled.is_empty() {
         let refits: Vec<(Fit, Fit)> = matching
             .resampled
             .iter()
             .filter_map(|best| fit(&usable(matching, best, first, last), matching))
             .collect();
-        let slope = |(l, e): &(Fit, Fit)| if trend == Trend::Linear { l.slope } else { e.slope };
-        result.slope_interval = Some(interval(refits.iter().map(slope).collect()));
+        let over = |value: fn(&(Fit, Fit)) -> f64| Some(interval(refits.iter().map(value).collect()));
+        result.linear_interval = over(|(l, _)| l.slope);
+        result.exponential_interval = over(|(_, e)| e.slope);
+        result.evidence_interval = over(|(l, e)| l.bic - e.bic);
+        result.slope_interval = match trend {
+            Trend::Linear => result.linear_interval,
+            Trend::Exponential => result.exponential_interval,
+        };
         let same = refits.iter().filter(|(l, e)| choose(*l, *e) == trend).count();
         result.agreement = Some(same as f64 / refits.len().max(1) as f64);
     }

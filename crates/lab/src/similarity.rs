@@ -192,6 +192,17 @@ pub fn of_weights(a: &InducedWeights, b: &InducedWeights, metric: Metric) -> Hea
     compare(side(a), side(b), flat(a).view(), flat(b).view(), a.values.dim().2, metric, label)
 }
 
+/// Cosines `[length][prompt]` of the induced weights of two learners, each at one recorded step.
+pub fn of_weights_by_length(a: (&InducedWeights, usize), b: (&InducedWeights, usize)) -> Vec<Vec<f64>> {
+    let (count, _, lengths, _) = a.0.values.dim();
+    let unit = |(w, s): (&InducedWeights, usize), p: usize, l: usize| {
+        Unitised::new(&w.values.slice(ndarray::s![p, s, l, ..]).to_vec(), Metric::Cosine)
+    };
+    (0..lengths)
+        .map(|l| (0..count).map(|p| unit(a, p, l).compare(&unit(b, p, l), Metric::Cosine)).collect())
+        .collect()
+}
+
 /// Compares vectors `[b, s, parts × m]` prompt by prompt; each is cut into `parts`, over which the metric is averaged.
 fn compare(
     a: Side,

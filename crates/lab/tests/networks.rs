@@ -1,6 +1,7 @@
 //! Networks as learners: the layout of a prompt, and the laws that bind every learner.
 
 use lab::experiment::Experiment;
+
 use lab::networks::{Weights, tokens};
 use lab::probe::Probed;
 use lab::train::Trainer;
@@ -17,6 +18,10 @@ fn task() -> Task {
 
 /// A network after a few steps of training, probed on few prompts: no good, but nothing is symmetric any more.
 fn probed(network: &str) -> Probed {
+    Probed::fit("x".into(), trained(network), &task(), Seed(1), 512).unwrap()
+}
+
+fn trained(network: &str) -> Weights {
     let text = format!(
         "name = \"x\"\n[task]\nfunction = \"linear\"\ninputs = \"gaussian\"\ndim = 3\npoints = 8\n[network]\n{network}\n\
          [training]\nsteps = 20\nbatch = 8\nrate = 1e-2\n"
@@ -27,9 +32,26 @@ fn probed(network: &str) -> Probed {
         trainer.step().unwrap();
     }
     let network = trainer.network().clone();
-    let weights =
-        Weights { layout: network.layout(), network, params: trainer.params().unwrap().into_owned() };
-    Probed::fit("x".into(), weights, &task(), Seed(1), 512).unwrap()
+    Weights { layout: network.layout(), network, params: trainer.params().unwrap().into_owned() }
+}
+
+#[test]
+fn a_networks_own_read_out_predicts_what_the_network_predicts() {
+    let prompts = task().sample(Seed(5), "t", 0, 70); // more than one chunk
+    for network in [GPT2, LSTM] {
+        let expected = trained(network).predictions(&prompts).unwrap();
+        let own = Probed::trained_on(State::Raw, "x".into(), trained(network).into());
+        let last = own.default_steps().last();
+        let found = own.trajectory(&prompts, &own.default_steps()).unwrap().values;
+        let worst = |layer: u64| {
+            let found = found.index_axis(ndarray::Axis(0), layer as usize - 1);
+            (&found - &expected).iter().fold(0.0_f64, |m, v| m.max(v.abs()))
+        };
+        assert!(worst(last) < 1e-4, "{network}: {}", worst(last));
+        assert!(worst(1) > 1e-2, "{network}: the first layer says something else, but {}", worst(1));
+        let message = own.trajectory(&prompts, &Steps::single(last + 1)).unwrap_err().to_string();
+        assert!(message.contains(&format!("layers 0 to {last}")), "{message}");
+    }
 }
 
 /// F1: the prompt is x₁, (y₁,0,…,0), x₂, …, and inputs of fewer dimensions are padded.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use lab::analyses::NotRun;
 use lab::claims::{Bound, Claim, Findings, Kind, Verdict};
 use lab::figure::{Figure, Table};
 
@@ -38,6 +39,7 @@ pub fn index_html(findings: &[Findings], about: &About) -> String {
     contents(&mut out, findings);
     out.push_str("<main>\n");
     ledger(&mut out, findings, &numbers);
+    left_out(&mut out, &about.not_run);
     let mut table_number = 0;
     for found in findings {
         section(&mut out, found, &numbers, &mut table_number);
@@ -142,6 +144,23 @@ fn ledger(out: &mut String, findings: &[Findings], numbers: &Numbers<'_>) {
         out.push_str("</tbody>\n");
     }
     out.push_str("</table>\n</section>\n");
+}
+
+fn left_out(out: &mut String, not_run: &[NotRun]) {
+    if not_run.is_empty() {
+        return;
+    }
+    out.push_str("<section id=\"not-run\">\n<h2>Not run</h2>\n<p class=\"summary\">These analyses ask a trained network that was not there.</p>\n<ul class=\"left-out\">\n");
+    for analysis in not_run {
+        let _ = writeln!(
+            out,
+            "<li><b>{}</b> {} <small>{}</small></li>",
+            escape(&analysis.analysis),
+            escape(&analysis.title),
+            escape(&analysis.why)
+        );
+    }
+    out.push_str("</ul>\n</section>\n");
 }
 
 fn ledger_row(out: &mut String, claim: &Claim, numbers: &Numbers<'_>) {

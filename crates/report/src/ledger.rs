@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use lab::analyses::NotRun;
 use lab::claims::{Bound, Claim, Findings, Kind, Verdict};
 
 use crate::text::{format_number, wrap_by};
@@ -84,7 +85,7 @@ const WIDTH: usize = 100;
 const INDENT: usize = 12;
 
 /// The ledger for a terminal of 100 columns, grouped by analysis, with ANSI colours if `colour`.
-pub fn ledger_text(findings: &[Findings], colour: bool) -> String {
+pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], colour: bool) -> String {
     let paint = |code: &str, text: &str| {
         if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     };
@@ -123,6 +124,17 @@ pub fn ledger_text(findings: &[Findings], colour: bool) -> String {
         }
         out.push('\n');
     }
+    if !not_run.is_empty() {
+        let _ = writeln!(out, "{}", paint("1", "Not run, for want of a network"));
+        let _ = writeln!(out, "{}", paint("2", &"─".repeat(WIDTH)));
+        for left_out in not_run {
+            for (i, line) in lines(&left_out.why, WIDTH - INDENT).into_iter().enumerate() {
+                let head = if i == 0 { left_out.analysis.as_str() } else { "" };
+                let _ = writeln!(out, "{head:<INDENT$}{line}");
+            }
+        }
+        out.push('\n');
+    }
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
     let part = |verdict, count: usize| {
         let text =
@@ -134,7 +146,9 @@ pub fn ledger_text(findings: &[Findings], colour: bool) -> String {
         part(Verdict::Fails, counts.fails),
         part(Verdict::Undefined, counts.undefined),
     ];
-    let _ = writeln!(out, "{} claims: {}", counts.total(), parts.join(", "));
+    let left_out =
+        if not_run.is_empty() { String::new() } else { format!("; {} analyses not run", not_run.len()) };
+    let _ = writeln!(out, "{} claims: {}{left_out}", counts.total(), parts.join(", "));
     out
 }
 

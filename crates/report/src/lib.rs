@@ -34,6 +34,7 @@ extern crate self as report; // the gallery's fixture, shared with the tests, na
 
 use std::path::PathBuf;
 
+use lab::analyses::NotRun;
 use serde::Serialize;
 
 pub use csv::{figure_csv, table_csv};
@@ -99,6 +100,9 @@ pub struct About {
     pub plan_hash: String,
     /// The machine in words; may be empty.
     pub machine: String,
+    /// What was left out, and why; a field of the ledger of its own.
+    #[serde(skip)]
+    pub not_run: Vec<NotRun>,
 }
 
 impl Default for About {
@@ -117,6 +121,7 @@ impl Default for About {
             seconds: 0.0,
             plan_hash: String::new(),
             machine: String::new(),
+            not_run: Vec::new(),
         }
     }
 }

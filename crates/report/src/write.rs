@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use lab::analyses::NotRun;
 use lab::claims::{Claim, Findings};
 use lab::figure::Figure;
 use rayon::prelude::*;
@@ -20,6 +21,7 @@ struct Ledger<'a> {
     about: &'a About,
     counts: Counts,
     analyses: Vec<Group<'a>>,
+    not_run: &'a [NotRun],
 }
 
 #[derive(Serialize)]
@@ -69,7 +71,8 @@ pub fn write(findings: &[Findings], about: &About, dir: &Path) -> Result<(), Err
         save(&table_dir.join(format!("{}.csv", table.id)), table_csv(table).as_bytes())?;
     }
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
-    let ledger = Ledger { about, counts, analyses: findings.iter().map(Group::of).collect() };
+    let groups = findings.iter().map(Group::of).collect();
+    let ledger = Ledger { about, counts, analyses: groups, not_run: &about.not_run };
     save(&dir.join("ledger.json"), &serde_json::to_vec_pretty(&ledger)?)?;
     save(&dir.join("index.html"), index_html(findings, about).as_bytes())
 }

@@ -54,7 +54,8 @@ impl LstmConfig {
         const GATE: f32 = 3.0;
         const REST: f32 = 0.1;
         let (h, layout) = (self.width, ParamLayout::new(self.params()));
-        let place = |name: &str, layer| layout.place(&format!("lstm.{name}_l{layer}")).expect("own parameter");
+        let place =
+            |name: &str, layer| layout.place(&format!("lstm.{name}_l{layer}")).expect("own parameter");
         for layer in 1..self.layers {
             for name in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"] {
                 place(name, layer).of_mut(params).iter_mut().for_each(|w| *w *= REST);

@@ -19,6 +19,7 @@ pub const ROW: Analysis = Analysis {
               With the score of the remark, ⟨x_t, T x_s⟩, such differences double with each layer and the iteration \
               explodes before it has converged. With query and key exchanged, ⟨T x_t, x_s⟩, they only persist: the error \
               falls with t, and early columns, whose mean is singular, spoil it only after many layers.",
+    needs: &[],
     run,
 };
 

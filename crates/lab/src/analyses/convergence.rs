@@ -1,6 +1,6 @@
 //! F2, the parts that need no network: errors by step for Newton and GD.
 
-use super::{Analysis, LAST, Lab, Outcome, POINTS};
+use super::{Analysis, LAST, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
@@ -15,7 +15,8 @@ pub const ROW: Analysis = Analysis {
     title: "Newton converges superlinearly, gradient descent far more slowly",
     summary: "Error on the next label as a function of the pairs read, for growing numbers of iterations. With more \
               pairs than dimensions Newton's error falls faster and faster, while each step of gradient descent \
-              removes the same share. (The Transformer's part of the figure needs a trained network.)",
+              removes the same share. The Transformer's part of the figure is F2-R1.",
+    needs: &[],
     run,
 };
 
@@ -115,19 +116,25 @@ fn run(lab: &Lab) -> Result<Outcome> {
 }
 
 /// Median squared error over d at t=40.
-fn median_of_step(trajectory: &Trajectory, prompts: &Prompts, step: u64) -> f64 {
+pub(super) fn median_of_step(trajectory: &Trajectory, prompts: &Prompts, step: u64) -> f64 {
     let errors = trajectory.squared_errors(prompts, step, LAST);
     let all: Vec<usize> = (0..errors.len()).collect();
     median_of(&errors, &all) / prompts.dim() as f64
 }
 
-fn by_length(title: &str, trajectory: &Trajectory, prompts: &Prompts, steps: &[u64]) -> LinesPanel {
+/// Mean error by pairs read, a curve per step.
+pub(super) fn by_length(
+    title: &str,
+    trajectory: &Trajectory,
+    prompts: &Prompts,
+    steps: &[u64],
+) -> LinesPanel {
     let series = steps.iter().enumerate().map(|(i, &step)| {
         let error = |t| {
             let errors = trajectory.squared_errors(prompts, step, t);
             errors.iter().sum::<f64>() / errors.len() as f64 / prompts.dim() as f64
         };
-        let points = (0..POINTS).map(|t| (t as f64, error(t))).collect();
+        let points = (0..prompts.points()).map(|t| (t as f64, error(t))).collect();
         Series::new(format!("{step}"), points).grade(i as f64 / (steps.len() - 1) as f64)
     });
     LinesPanel {

@@ -16,7 +16,8 @@ pub const ROW: Analysis = Analysis {
     title: "Online gradient descent forgets, five steps of Newton do not",
     summary: "After 20 pairs one of the inputs already seen is asked again; the gap is how long ago it was. Online \
               gradient descent is exact on the newest pair and worse the older the pair is. Newton after five steps, \
-              far from converged, errs alike on all. (The networks' part of the figure needs trained networks.)",
+              far from converged, errs alike on all. The networks' parts of the figure are F5-R1 and F5-R7.",
+    needs: &[],
     run,
 };
 

@@ -16,6 +16,7 @@ pub const ROW: Analysis = Analysis {
     summary: "Gradient descent converges when η < 2/λmax(S). With κ = 100 and 40 pairs λmax varies from prompt to prompt, and \
               the step of the authors' code, 0.01, is beyond the limit on some of them: one such prompt ruins every mean. \
               Limits are computed from the spectrum of S of every prompt, trace-normalised and raw.",
+    needs: &[],
     run,
 };
 

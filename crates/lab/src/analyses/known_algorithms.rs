@@ -17,6 +17,7 @@ pub const ROW: Analysis = Analysis {
     summary: "For each step of Newton the most similar step of another algorithm. A straight line means the same rate; \
               an exponential means the other is exponentially slower. Shown for similarity of errors, and again for \
               similarity of induced weights and for distance instead of angle.",
+    needs: &[],
     run,
 };
 

@@ -1,43 +1,62 @@
 //! Analyses: each asks one question of the paper and answers with claims and figures.
 //! To add one: a file with a `ROW`, and a line in [`ANALYSES`].
 
+pub mod bench;
 mod bfgs_is_dfp;
 mod causal_newton;
 mod compact_theorem;
+mod compared;
 mod constructed;
 mod convergence;
 pub mod emergence;
+mod error_maps;
 mod forgetting;
 mod gd_is_geometric;
 mod gd_step_size;
+mod ill_conditioned;
 pub mod interventions;
 mod known_algorithms;
+mod layer_errors;
+mod log_steps;
 mod moments;
+mod network_span;
 mod newest_pair;
 mod newton_boundary;
+mod noisy;
+mod online;
 mod operations;
+mod other_measures;
+mod over_layers;
+mod over_pairs;
+mod progression;
+mod quasi_newton;
 mod reference;
 mod relu_heads;
+mod shown;
 mod span;
 mod steps_to_accuracy;
+mod study;
+mod table_one;
 mod test_column;
 mod theorem;
+mod told_apart;
+mod two_layer_tasks;
+mod weight_maps;
+mod widths;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 use crate::claims::{Claim, Findings};
 use crate::error::{Error, Result, hint};
 use crate::figure::{Figure, HeatmapPanel, Panel, Table};
-use crate::learner::{Learner, Trajectory};
+use crate::learner::Learner;
 use crate::matching::Matching;
-use crate::prompts::{Prompts, Task};
-use crate::seed::Seed;
 use crate::similarity::Heatmap;
 use crate::solvers;
-use crate::stats::{Estimate, mean};
-use crate::steps::Steps;
+
+pub use bench::Lab;
 
 /// One row of the registry of analyses.
 pub struct Analysis {
@@ -47,6 +66,8 @@ pub struct Analysis {
     pub title: &'static str,
     /// What it does and why, a paragraph.
     pub summary: &'static str,
+    /// Networks it needs, by name (see [`crate::models`]).
+    pub needs: &'static [&'static str],
     /// Runs it.
     pub run: fn(&Lab) -> Result<Outcome>,
 }
@@ -65,8 +86,37 @@ pub struct Outcome {
 /// Every analysis, in the order of the report.
 pub const ANALYSES: &[Analysis] = &[
     convergence::ROW,
+    layer_errors::ROW,
+    error_maps::ROW,
+    ill_conditioned::ROW,
     forgetting::ROW,
+    online::ROW,
+    online::LSTM_ROW,
+    widths::ROW,
+    table_one::ROW,
+    table_one::LSTM_ROW,
+    progression::ROW,
+    progression::LSTM_ROW,
+    told_apart::ROW,
+    weight_maps::ROW,
+    log_steps::ROW,
+    quasi_newton::ROW,
+    quasi_newton::CG,
+    over_layers::ROW,
+    over_pairs::ROW,
+    layer_errors::SKEWED_ROW,
+    error_maps::SKEWED_ROW,
+    weight_maps::SKEWED_ROW,
+    quasi_newton::SKEWED_ROW,
+    noisy::ROW,
+    two_layer_tasks::RELU,
+    two_layer_tasks::TANH,
+    error_maps::ONE_HEAD_ROW,
+    weight_maps::ONE_HEAD_ROW,
+    error_maps::DEEP_ROW,
+    layer_errors::DEEP_ROW,
     known_algorithms::ROW,
+    network_span::ROW,
     newton_boundary::ROW,
     relu_heads::ROW,
     moments::ERRATUM,
@@ -83,6 +133,10 @@ pub const ANALYSES: &[Analysis] = &[
     span::ROW,
     steps_to_accuracy::ROW,
     newest_pair::ROW,
+    other_measures::DISTANCE,
+    other_measures::OWN_READ_OUT,
+    other_measures::LEAST_SQUARES,
+    ill_conditioned::HARDLY_HURT,
     reference::ROW,
 ];
 
@@ -96,6 +150,33 @@ pub fn select(ids: &[String]) -> Result<Vec<&'static Analysis>> {
     }
     let wanted = |a: &&Analysis| ids.is_empty() || ids.iter().any(|id| a.id.eq_ignore_ascii_case(id));
     Ok(ANALYSES.iter().filter(wanted).collect())
+}
+
+/// An analysis that was not run, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotRun {
+    /// Row of the acceptance table.
+    pub analysis: String,
+    /// Its headline.
+    pub title: String,
+    /// What it lacks, and how to get it.
+    pub why: String,
+}
+
+impl NotRun {
+    /// An analysis for want of networks.
+    pub fn without(analysis: &Analysis, missing: &[&str]) -> NotRun {
+        let one = missing.first().copied().unwrap_or_default();
+        let folders: Vec<String> = missing.iter().map(|name| format!("models/{name}")).collect();
+        NotRun {
+            analysis: analysis.id.to_string(),
+            title: analysis.title.to_string(),
+            why: format!(
+                "needs {} (train it: iclab train experiments/{one}-fast.toml, then --model {one}=runs/{one}-fast-…)",
+                folders.join(" and ")
+            ),
+        }
+    }
 }
 
 /// Runs one analysis and times it.
@@ -119,50 +200,6 @@ pub const DIM: usize = 20;
 pub const POINTS: usize = 41;
 /// Pairs read at the last position.
 pub const LAST: usize = POINTS - 1;
-
-/// The bench on which analyses work: a seed, a number of prompts, and what was computed already.
-pub struct Lab {
-    /// From which everything follows.
-    pub seed: Seed,
-    /// Prompts per evaluation.
-    pub count: usize,
-    prompts: Mutex<HashMap<String, Arc<Prompts>>>,
-    trajectories: Mutex<HashMap<String, Arc<Trajectory>>>,
-}
-
-impl Lab {
-    /// An empty bench.
-    pub fn new(seed: Seed, count: usize) -> Lab {
-        Lab { seed, count, prompts: Mutex::default(), trajectories: Mutex::default() }
-    }
-
-    /// The evaluation prompts of linear regression (d=20, 41 points) under an input law.
-    pub fn prompts(&self, inputs: &str) -> Result<Arc<Prompts>> {
-        let task = Task::new("linear", inputs, DIM, POINTS)?;
-        let mut known = self.prompts.lock().expect("no analysis panics while holding it");
-        let sampled = known.entry(inputs.to_string());
-        Ok(sampled.or_insert_with(|| Arc::new(task.sample(self.seed, "eval", 0, self.count))).clone())
-    }
-
-    /// The trajectory of an algorithm on [`Lab::prompts`], computed once.
-    pub fn trajectory(&self, learner: &str, inputs: &str, steps: &Steps) -> Result<Arc<Trajectory>> {
-        let key = format!("{learner} | {inputs} | {steps}");
-        if let Some(known) = self.trajectories.lock().expect("as above").get(&key) {
-            return Ok(known.clone());
-        }
-        let found = Arc::new(solvers::build(learner)?.trajectory(&*self.prompts(inputs)?, steps)?);
-        self.trajectories.lock().expect("as above").insert(key, found.clone());
-        Ok(found)
-    }
-
-    /// Mean squared error over d (the paper's normalised error) after `t` pairs at a step.
-    pub fn error(&self, trajectory: &Trajectory, prompts: &Prompts, step: u64, t: usize) -> Estimate {
-        let scale = 1.0 / prompts.dim() as f64;
-        let errors: Vec<f64> =
-            trajectory.squared_errors(prompts, step, t).iter().map(|e| e * scale).collect();
-        mean(self.seed, &errors)
-    }
-}
 
 /// An algorithm by its text; analyses only name algorithms that exist.
 fn solver(text: &str) -> Result<Box<dyn Learner>> {

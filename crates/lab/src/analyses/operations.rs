@@ -24,6 +24,7 @@ pub const SUM: Analysis = Analysis {
     title: "One layer sums all columns",
     summary: "Every column receives the sum of all columns: by one ReLU head with the constant score 1, by the two heads of the \
               paper's lemma (equal values are right here, since ReLU(1) + ReLU(−1) = 1), and by softmax over equal scores.",
+    needs: &[],
     run: run_sum,
 };
 
@@ -36,6 +37,7 @@ pub const ROW: Analysis = Analysis {
               σ(z) − σ(−z) = z for both. mul is exact by ReLU attention for bounded factors; by GELU it has an error that falls \
               like scale² until round-off takes over. div is out of reach of ReLU, which is piecewise polynomial; softmax does it, \
               since the mean of the exponential law is 1/|c|, with the columns as nodes of the integral.",
+    needs: &[],
     run,
 };
 

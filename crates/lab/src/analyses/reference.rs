@@ -17,6 +17,7 @@ pub const ROW: Analysis = Analysis {
               independently with 320 prompts. Means over late Newton steps are ruled by a few hard prompts, so their bounds \
               are factors. The floor: any two converged solvers are alike, whatever their methods, so a high similarity \
               at the end of a map says nothing about how they got there.",
+    needs: &[],
     run,
 };
 

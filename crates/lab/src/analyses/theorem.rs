@@ -18,6 +18,7 @@ pub const ROW: Analysis = Analysis {
               T S Tᵀ, in which antisymmetric round-off doubles with every layer; ⟨T x_t, x_s⟩ makes T S T, in which it vanishes. \
               As printed, the coefficient −n/2 sits inside the ReLU, so that with equal values the layer adds ½Σ|z|Tx \
               where it should subtract, and overflows.",
+    needs: &[],
     run,
 };
 

@@ -74,7 +74,14 @@ impl Probed {
 
     /// Reads every layer with the read-out that was trained for the last one, through the final LayerNorm.
     pub fn trained(name: String, weights: Arc<Weights>) -> Probed {
-        let read_outs = vec![ReadOut::trained(&weights); weights.network.layers() + 1];
+        Probed::trained_on(State::Normalised, name, weights)
+    }
+
+    /// The same on another state of the layers before the last, such as the raw stream.
+    pub fn trained_on(state: State, name: String, weights: Arc<Weights>) -> Probed {
+        let layers = weights.network.layers();
+        let mut read_outs = vec![ReadOut::trained_on(state, &weights); layers];
+        read_outs.push(ReadOut::trained_on(State::Normalised, &weights));
         let mut probed = Probed::new(name, weights, read_outs, None);
         probed.id.given.insert("readout".into(), "trained".into());
         probed

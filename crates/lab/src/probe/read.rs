@@ -81,21 +81,22 @@ impl ReadOut {
         all
     }
 
-    /// The network's own read-out, for any layer: through the final LayerNorm, whose gain and bias are made part of the map.
-    pub fn trained(weights: &Weights) -> ReadOut {
+    /// The network's own read-out, for any layer: on the state as it is, or through the final LayerNorm, whose gain and bias
+    /// are made part of the map.
+    pub fn trained_on(state: State, weights: &Weights) -> ReadOut {
         let of = |name: &str| -> Vec<f64> {
             let values = weights.layout.slice(&weights.params, name).expect("a parameter of every network");
             values.iter().map(|v| f64::from(*v)).collect()
         };
         let (w, b) = (of("read_out.weight"), of("read_out.bias")[0]);
         match weights.network {
-            Network::Lstm(_) => ReadOut { weights: w, bias: b, state: State::Raw },
-            Network::Gpt2(_) => {
+            Network::Gpt2(_) if state == State::Normalised => {
                 let (gain, shift) = (of("ln_f.weight"), of("ln_f.bias"));
                 let bias = b + w.iter().zip(&shift).map(|(w, s)| w * s).sum::<f64>();
                 let weights = w.iter().zip(&gain).map(|(w, g)| w * g).collect();
-                ReadOut { weights, bias, state: State::Normalised }
+                ReadOut { weights, bias, state }
             }
+            _ => ReadOut { weights: w, bias: b, state: State::Raw },
         }
     }
 

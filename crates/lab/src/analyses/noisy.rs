@@ -1,0 +1,26 @@
+//! F19: with noisy labels the Transformer is superlinear, too, and matches Newton on S + λI.
+
+use super::error_maps::maps;
+use super::layer_errors::superlinear;
+use super::study::NOISY;
+use super::{Analysis, Lab, Outcome};
+use crate::claims::Bound;
+use crate::error::Result;
+
+/// Registry row.
+pub const ROW: Analysis = Analysis {
+    id: "F19",
+    title: "With noisy labels the layers match Newton on S + λI",
+    summary: "The curves of F2 and the maps of F3 for a Transformer trained on labels with noise of σ = 0.1. The best predictor is \
+              ridge regression with λ = σ², so Newton and gradient descent act on S + λI.",
+    needs: &["r3"],
+    run,
+};
+
+fn run(lab: &Lab) -> Result<Outcome> {
+    let (mut claims, mut figures) = superlinear(lab, &NOISY, "F19", "still superlinear")?;
+    let mut found = maps(lab, &NOISY, "F19", Bound::None, "rates match linearly")?;
+    claims.append(&mut found.claims);
+    figures.append(&mut found.figures);
+    Ok(Outcome { claims, figures, tables: found.tables })
+}

@@ -1,0 +1,135 @@
+//! F7: do predictions improve from layer to layer? The Transformer's do, as Newton's at its best matches; the LSTM's do not.
+
+use super::bench::Lab;
+use super::compared::{Compared, Measure};
+use super::convergence::by_length;
+use super::study::{ISOTROPIC, LSTM, MIDDLE_RULE, middle};
+use super::{Analysis, LAST, Outcome};
+use crate::claims::{Bound, Claim, Kind};
+use crate::error::Result;
+use crate::figure::{Figure, Panel};
+use crate::learner::Trajectory;
+use crate::prompts::Prompts;
+use crate::similarity::View;
+use crate::stats::bootstrap;
+
+/// Registry row.
+pub const ROW: Analysis = Analysis {
+    id: "F7",
+    title: "The Transformer improves from layer to layer, as Newton does at the matching steps",
+    summary: "Error by pairs read for each layer of the Transformer, and for the Newton iteration that matches it best.",
+    needs: &["r1"],
+    run,
+};
+
+/// Registry row.
+pub const LSTM_ROW: Analysis = Analysis {
+    id: "F7-R7",
+    title: "The LSTM does not improve from layer to layer",
+    summary: "Error by pairs read for each layer of the LSTM: a read-out of the first layer predicts as well as one of the last.",
+    needs: &["r7"],
+    run: lstm,
+};
+
+fn run(lab: &Lab) -> Result<Outcome> {
+    let study = &ISOTROPIC;
+    let prompts = lab.sample(&study.data)?;
+    let layers = lab.layers(study.network)?;
+    let network = lab.path(study.network, &study.data, &layers)?;
+    let newton = lab.path(study.newton.solver, &study.data, &study.newton.steps()?)?;
+    let compared = Compared::new(lab, study, study.newton, Measure::Errors(View::default()))?;
+    let begun = middle(lab, study)?.map_or(1, |(first, _)| first);
+    let working: Vec<u64> = (begun..=layers.last()).collect();
+    // a layer falls behind when its error, over all positions, is above the one before by more than 1 %
+    let behind = working
+        .windows(2)
+        .filter(|w| total(&network, &prompts, w[1]) > 1.01 * total(&network, &prompts, w[0]));
+    let matched = |layer: u64| compared.matching.step_for(layer);
+    let apart = |layer: u64| -> Option<f64> {
+        let step = matched(layer)?;
+        let logs = (1..=LAST).map(|t| {
+            (at(&network, &prompts, layer, t) / at(&newton, &prompts, step, t).max(1e-30)).log10().abs()
+        });
+        let mut logs: Vec<f64> = logs.collect();
+        logs.sort_by(f64::total_cmp);
+        Some(logs[logs.len() / 2])
+    };
+    let worst = working
+        .iter()
+        .map(|l| apart(*l).unwrap_or(f64::NAN))
+        .fold(0.0, |m: f64, v| if v.is_nan() { v } else { m.max(v) });
+    let claims = vec![
+        Claim::new("F7.improves", Kind::Paper, format!("Layers from {begun} on whose error over all positions is above that of the layer before"), behind.count() as f64, Bound::AtMost(0.0))
+            .quoted("performance improves over the layers")
+            .figure("f7-progression"),
+        Claim::new("F7.newton-resembles", Kind::Paper, "Largest over those layers of the median over t of the factor between a layer's error and its best Newton \
+             step's", 10f64.powf(worst), Bound::AtMost(2.0))
+            .quoted("closely resembles the Transformer")
+            .figure("f7-progression"),
+    ];
+    let mut steps: Vec<u64> = layers.as_slice().iter().filter_map(|&l| matched(l)).collect();
+    steps.dedup();
+    steps.sort_unstable();
+    steps.dedup();
+    let pairs: Vec<String> =
+        layers.as_slice().iter().filter_map(|&l| matched(l).map(|s| format!("{l}→{s}"))).collect();
+    let figure = Figure {
+        id: "f7-progression".into(),
+        title: "Error by pairs read, layer by layer and at the matching Newton steps".into(),
+        caption: format!(
+            "Mean squared error over d after t pairs ({}, {} prompts). Best-matching Newton steps by SimE: {}. {MIDDLE_RULE}",
+            study.setting,
+            prompts.count(),
+            pairs.join(", ")
+        ),
+        panels: vec![
+            Panel::Lines(by_length(study.who, &network, &prompts, layers.as_slice())),
+            Panel::Lines(by_length("Newton at its best matches", &newton, &prompts, &steps)),
+        ],
+    };
+    Ok(Outcome { claims, figures: vec![figure], tables: vec![] })
+}
+
+fn lstm(lab: &Lab) -> Result<Outcome> {
+    let study = &LSTM;
+    let prompts = lab.sample(&study.data)?;
+    let layers = lab.layers(study.network)?;
+    let network = lab.path(study.network, &study.data, &layers)?;
+    let squares = |layer: u64| -> Vec<f64> {
+        let s = network.steps.position(layer).expect("recorded");
+        network.errors(&prompts, s).rows().into_iter().map(|row| row.iter().map(|e| e * e).sum()).collect()
+    };
+    let (first, last) = (squares(1), squares(layers.last()));
+    let ratio = bootstrap(lab.seed, prompts.count(), |chosen| {
+        let of = |squares: &[f64]| chosen.iter().map(|&b| squares[b]).sum::<f64>();
+        of(&first) / of(&last)
+    });
+    let claim = Claim::of(
+        "F7-R7.first-as-good",
+        Kind::Paper,
+        "LSTM: error of the first layer's read-out over the last layer's, all positions",
+        ratio,
+        Bound::AtMost(1.05),
+    )
+    .quoted("the first layer makes equally good predictions")
+    .figure("f7-r7-progression");
+    let figure = Figure {
+        id: "f7-r7-progression".into(),
+        title: "Error by pairs read, layer by layer".into(),
+        caption: format!(
+            "Mean squared error over d after t pairs ({}, {} prompts).",
+            study.setting,
+            prompts.count()
+        ),
+        panels: vec![Panel::Lines(by_length(study.who, &network, &prompts, layers.as_slice()))],
+    };
+    Ok(Outcome { claims: vec![claim], figures: vec![figure], tables: vec![] })
+}
+
+fn at(of: &Trajectory, prompts: &Prompts, step: u64, t: usize) -> f64 {
+    of.squared_errors(prompts, step, t).iter().sum::<f64>() / prompts.count() as f64
+}
+
+fn total(of: &Trajectory, prompts: &Prompts, step: u64) -> f64 {
+    (1..prompts.points()).map(|t| at(of, prompts, step, t)).sum()
+}

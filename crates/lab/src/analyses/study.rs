@@ -1,0 +1,138 @@
+//! A network, its data, and the algorithms that it is held against: what the paper's repeats have in common.
+
+use super::bench::{Data, Lab};
+use super::{LAST, POINTS};
+use crate::error::Result;
+use crate::steps::Steps;
+
+/// An algorithm and the steps of it that are searched.
+#[derive(Clone, Copy)]
+pub struct Rival {
+    /// In claims and legends.
+    pub label: &'static str,
+    /// Algorithm with its settings.
+    pub solver: &'static str,
+    /// Its steps.
+    pub steps: &'static str,
+}
+
+impl Rival {
+    const fn new(label: &'static str, solver: &'static str, steps: &'static str) -> Rival {
+        Rival { label, solver, steps }
+    }
+
+    /// Its steps.
+    pub fn steps(&self) -> Result<Steps> {
+        Steps::parse(self.steps)
+    }
+}
+
+/// One network among algorithms.
+pub struct Study {
+    /// Its name: `r1`.
+    pub network: &'static str,
+    /// In legends and on axes.
+    pub who: &'static str,
+    /// In captions.
+    pub setting: &'static str,
+    /// Its prompts.
+    pub data: Data<'static>,
+    /// What Newton and gradient descent converge to.
+    pub exact: Rival,
+    /// Newton's iteration.
+    pub newton: Rival,
+    /// Gradient descent.
+    pub gd: Rival,
+    /// BFGS; steps from 1 down to a decrease, as quasi-Newton codes do.
+    pub bfgs: Rival,
+    /// BFGS of limited memory.
+    pub lbfgs: Rival,
+}
+
+/// Two steps per doubling, so that a rate can be told from a grid of powers.
+const HALF_OCTAVES: &str =
+    "0..=4,6,8,11,16,23,32,45,64,91,128,181,256,362,512,724,1024,1448,2048,2896,4096,5793,8192,11585,16384";
+
+/// R1: the paper's main network.
+pub const ISOTROPIC: Study = Study {
+    network: "r1",
+    who: "Transformer",
+    setting: "isotropic inputs, d=20",
+    data: Data { function: "linear", inputs: "gaussian", points: POINTS },
+    exact: Rival::new("OLS", "ols", "1"),
+    newton: Rival::new("Newton", "newton", "0..=24"),
+    gd: Rival::new("GD", "gd", HALF_OCTAVES),
+    bfgs: Rival::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=50"),
+    lbfgs: Rival::new("L-BFGS (m=5, Armijo)", "lbfgs:line_search=armijo", "0..=60"),
+};
+
+/// R2: ill-conditioned inputs.
+pub const SKEWED: Study = Study {
+    network: "r2",
+    setting: "ill-conditioned inputs (κ=100, a random basis per prompt), d=20",
+    data: Data { inputs: "skewed:kappa=100", ..ISOTROPIC.data },
+    newton: Rival::new("Newton", "newton", "0..=30"),
+    gd: Rival::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES),
+    bfgs: Rival::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=80"),
+    lbfgs: Rival::new(
+        "L-BFGS (m=5, Armijo)",
+        "lbfgs:line_search=armijo",
+        "0..=40,42..=80/2,85..=150/5,160..=300/10",
+    ),
+    ..ISOTROPIC
+};
+
+/// R3: noisy labels; the algorithms act on S + λI, λ = σ².
+pub const NOISY: Study = Study {
+    network: "r3",
+    setting: "noisy labels (σ=0.1), algorithms on S + λI with λ=σ², d=20",
+    data: Data { function: "noisy-linear:sigma=0.1", ..ISOTROPIC.data },
+    exact: Rival::new("ridge", "ridge:lambda=0.01", "1"),
+    newton: Rival::new("Newton (λ=0.01)", "newton:lambda=0.01", "0..=24"),
+    gd: Rival::new("GD (λ=0.01)", "gd:lambda=0.01", HALF_OCTAVES),
+    ..ISOTROPIC
+};
+
+/// R4: one head per layer.
+pub const ONE_HEAD: Study = Study {
+    network: "r4",
+    who: "Transformer (1 head)",
+    setting: "one head per layer, isotropic inputs, d=20",
+    ..ISOTROPIC
+};
+
+/// R5: 24 layers.
+pub const DEEP: Study = Study {
+    network: "r5",
+    who: "Transformer (24 layers)",
+    setting: "24 layers, isotropic inputs, d=20",
+    newton: Rival::new("Newton", "newton", "0..=30"),
+    ..ISOTROPIC
+};
+
+/// R7: the LSTM.
+pub const LSTM: Study =
+    Study { network: "r7", who: "LSTM", setting: "LSTM, isotropic inputs, d=20", ..ISOTROPIC };
+
+/// Online gradient descent, which has one pass and no further steps.
+pub const ONLINE: Rival = Rival::new("OGD", "ogd", "1");
+
+/// The rule for the layers to which a rate is fitted, for captions.
+pub const MIDDLE_RULE: &str = "Rates are fitted to the middle layers: from the first whose mean error after all pairs is below \
+     Newton's after two iterations, to the last whose mean error is at least twice the last layer's. The rule looks \
+     at errors alone, never at the matches.";
+
+/// The middle layers by [`MIDDLE_RULE`]; none when the network never begins.
+pub fn middle(lab: &Lab, study: &Study) -> Result<Option<(u64, u64)>> {
+    let prompts = lab.sample(&study.data)?;
+    let layers = lab.layers(study.network)?;
+    let network = lab.path(study.network, &study.data, &layers)?;
+    let newton = lab.path(study.newton.solver, &study.data, &study.newton.steps()?)?;
+    let total = |errors: Vec<f64>| errors.iter().sum::<f64>();
+    let error = |layer: u64| total(network.squared_errors(&prompts, layer, LAST));
+    let begun = total(newton.squared_errors(&prompts, 2, LAST));
+    let end = 2.0 * error(layers.last());
+    let first = layers.as_slice().iter().copied().find(|&l| error(l) < begun);
+    let last = layers.as_slice().iter().rev().copied().find(|&l| error(l) >= end);
+    Ok(first.zip(last).filter(|(first, last)| first <= last))
+}

@@ -1,0 +1,155 @@
+//! The networks of the paper by name, and where their weights are: shipped under `models/`, or a run directory.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result, hint};
+use crate::experiment::Experiment;
+use crate::learner::Learner;
+use crate::probe::{self, Found, Options, Probed, State};
+
+/// A network of the paper: analyses ask for it by name.
+pub struct Named {
+    /// `r1`, …
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// Function class it must have been trained on.
+    pub function: &'static str,
+    /// Input law it must have been trained on.
+    pub inputs: &'static str,
+    /// Points per prompt.
+    pub points: usize,
+}
+
+/// Dimension of every network's inputs.
+const DIM: usize = 20;
+
+const fn isotropic(name: &'static str, about: &'static str) -> Named {
+    Named { name, about, function: "linear", inputs: "gaussian", points: 41 }
+}
+
+/// Every network that an analysis may need.
+pub const NETWORKS: &[Named] = &[
+    isotropic("r1", "Transformer of 12 layers and 8 heads"),
+    Named { inputs: "skewed:kappa=100", ..isotropic("r2", "the same on ill-conditioned data") },
+    Named { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "the same on noisy labels") },
+    isotropic("r4", "Transformer of 12 layers and 1 head"),
+    isotropic("r5", "Transformer of 24 layers and 8 heads"),
+    isotropic("r6-8", "Transformer of 1 head, 8 wide"),
+    isotropic("r6-16", "Transformer of 1 head, 16 wide"),
+    isotropic("r6-32", "Transformer of 1 head, 32 wide"),
+    isotropic("r6-64", "Transformer of 1 head, 64 wide"),
+    isotropic("r7", "LSTM of 10 layers"),
+    Named { function: "relu-2nn", points: 101, ..isotropic("r8", "Transformer on two-layer ReLU networks") },
+    Named { function: "tanh-2nn", points: 101, ..isotropic("r9", "Transformer on two-layer tanh networks") },
+];
+
+/// Finds a network's row by name.
+pub fn named(name: &str) -> Result<&'static Named> {
+    NETWORKS.iter().find(|n| n.name == name).ok_or_else(|| Error::UnknownName {
+        kind: "network",
+        name: name.to_string(),
+        hint: hint(name, NETWORKS.iter().map(|n| n.name)),
+    })
+}
+
+/// Where analyses get networks from.
+pub trait Networks: Send + Sync {
+    /// Whether the network of this name is there.
+    fn has(&self, name: &str) -> bool;
+
+    /// The network with a read-out fitted for every layer; `tell` hears what is going on.
+    fn probed(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>>;
+
+    /// The network with its own, trained read-out at every layer, on that state of the layers before the last.
+    fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>>;
+}
+
+/// Networks in directories: `plan.toml` and `checkpoint.safetensors` each.
+#[derive(Default)]
+pub struct Models {
+    root: PathBuf,
+    given: BTreeMap<String, PathBuf>,
+}
+
+impl Models {
+    /// Networks in the folders of `root` that bear their names.
+    pub fn under(root: impl Into<PathBuf>) -> Models {
+        Models { root: root.into(), given: BTreeMap::new() }
+    }
+
+    /// Takes one from another directory, given as `r1=DIR`, if it is there and was trained on the task of that name.
+    pub fn give(&mut self, text: &str) -> Result<()> {
+        let Some((name, dir)) = text.split_once('=').filter(|(_, dir)| !dir.is_empty()) else {
+            let why = format!(
+                "model '{text}' names no directory; accepted: NAME=DIRECTORY, as in r1=runs/r1-fast-…"
+            );
+            return Err(Error::BadData(why));
+        };
+        let (named, dir) = (named(name)?, PathBuf::from(dir));
+        check_task(named, &read_plan(&dir)?, &dir)?;
+        let weights = dir.join(CHECKPOINT);
+        if !weights.is_file() {
+            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(Error::File { action: "read", path: weights, source });
+        }
+        self.given.insert(name.to_string(), dir);
+        Ok(())
+    }
+
+    fn directory(&self, name: &str) -> PathBuf {
+        self.given.get(name).cloned().unwrap_or_else(|| self.root.join(name))
+    }
+
+    fn find(&self, name: &str) -> Result<Found> {
+        let dir = self.directory(name);
+        check_task(named(name)?, &read_plan(&dir)?, &dir)?;
+        probe::find(&dir)
+    }
+}
+
+impl Networks for Models {
+    fn has(&self, name: &str) -> bool {
+        self.given.contains_key(name) || !self.root.as_os_str().is_empty() && self.root.join(name).is_dir()
+    }
+
+    fn probed(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>> {
+        let opened = self.find(name)?.open(None, &Options::default(), tell)?;
+        opened.notes.iter().for_each(|note| tell(note));
+        Ok(Arc::new(opened.probed))
+    }
+
+    fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>> {
+        let found = self.find(name)?;
+        Ok(Arc::new(Probed::trained_on(state, found.name, found.weights)))
+    }
+}
+
+const PLAN: &str = "plan.toml";
+const CHECKPOINT: &str = "checkpoint.safetensors";
+fn read_plan(dir: &Path) -> Result<Experiment> {
+    Experiment::read(&dir.join(PLAN))
+}
+
+fn check_task(named: &Named, experiment: &Experiment, dir: &Path) -> Result<()> {
+    let task = &experiment.task;
+    let found = (task.function.as_str(), task.inputs.as_str(), task.dim, task.points);
+    if found == (named.function, named.inputs, DIM, named.points) {
+        return Ok(());
+    }
+    let why = format!(
+        "task {} of {} inputs, d={}, {} points; accepted for {} ({}): {} of {} inputs, d={DIM}, {} points",
+        found.0,
+        found.1,
+        found.2,
+        found.3,
+        named.name,
+        named.about,
+        named.function,
+        named.inputs,
+        named.points
+    );
+    Err(Error::Content { path: dir.join(PLAN), why })
+}

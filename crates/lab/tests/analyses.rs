@@ -1,0 +1,212 @@
+//! Laws over the analyses that need networks, on stand-ins whose algorithm is known.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use lab::analyses::{ANALYSES, Analysis, Lab, NotRun, run};
+use lab::claims::{Claim, Findings, Verdict};
+use lab::learner::Unit;
+use lab::models::{NETWORKS, Networks};
+use lab::probe::State;
+use lab::registry::Id;
+use lab::similarity::{Metric, View, of_errors};
+use lab::{Learner, Prompts, Questions, Result, Seed, Steps, Task, Trajectory, matching, solvers};
+use ndarray::Array4;
+
+/// An algorithm in the clothes of a network: layer l is its step `steps[l-1]`.
+struct StandIn {
+    solver: Box<dyn Learner>,
+    steps: Vec<u64>,
+    /// Added to every prediction, growing from prompt to prompt: 0 leaves the algorithm as it is.
+    noise: f64,
+}
+
+impl StandIn {
+    fn new(solver: &str, steps: &[u64]) -> StandIn {
+        StandIn { solver: solvers::build(solver).unwrap(), steps: steps.to_vec(), noise: 0.0 }
+    }
+
+    /// Position among the recorded steps of the solver, per wanted layer.
+    fn rows(&self, layers: &Steps) -> (Steps, Vec<usize>) {
+        let wanted: Vec<u64> = layers.as_slice().iter().map(|&l| self.steps[l as usize - 1]).collect();
+        let steps = Steps::new(wanted.clone()).unwrap();
+        let rows = wanted.iter().map(|s| steps.position(*s).unwrap()).collect();
+        (steps, rows)
+    }
+}
+
+impl Learner for StandIn {
+    fn id(&self) -> Id {
+        Id { name: "stand-in".into(), given: Default::default() }
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Layer
+    }
+
+    fn default_steps(&self) -> Steps {
+        Steps::range(1, self.steps.len() as u64)
+    }
+
+    fn trajectory(&self, prompts: &Prompts, layers: &Steps) -> Result<Trajectory> {
+        let (steps, rows) = self.rows(layers);
+        let mut values = self.solver.trajectory(prompts, &steps)?.values.select(ndarray::Axis(0), &rows);
+        for ((_, b, t), value) in values.indexed_iter_mut() {
+            *value += self.noise * Seed(1).at("noise", (b * prompts.points() + t) as u64).normal();
+        }
+        Trajectory::new(self.id(), Unit::Layer, layers.clone(), values, prompts)
+    }
+
+    fn answers(&self, questions: &Questions, layers: &Steps) -> Result<Array4<f64>> {
+        let (steps, rows) = self.rows(layers);
+        Ok(self.solver.answers(questions, &steps)?.select(ndarray::Axis(0), &rows))
+    }
+}
+
+/// Three Newton steps per layer after a layer that does nothing, as the paper finds.
+const LIKE_NEWTON: [u64; 9] = [0, 2, 5, 8, 11, 14, 17, 20, 23];
+
+/// Every network of the paper, played by an algorithm; `r1` may be another.
+struct Cast {
+    r1: fn() -> StandIn,
+    absent: &'static str,
+}
+
+impl Networks for Cast {
+    fn has(&self, name: &str) -> bool {
+        name != self.absent
+    }
+
+    fn probed(&self, name: &str, _: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>> {
+        Ok(Arc::new(match name {
+            "r1" => (self.r1)(),
+            "r3" => StandIn::new("newton:lambda=0.01", &LIKE_NEWTON),
+            "r6-8" | "r6-16" => StandIn::new("gd", &[1, 2, 4]),
+            "r7" => StandIn::new("ogd", &[1, 1, 1]),
+            "r8" => StandIn::new("mlp-gd:eta=0.003", &[1, 4, 16, 64]),
+            "r9" => StandIn::new("mlp-gd:eta=0.003,activation=tanh", &[1, 1, 1, 1, 1, 8, 32, 128]),
+            _ => StandIn::new("newton", &LIKE_NEWTON),
+        }))
+    }
+
+    fn own_read_out(&self, _: &str, _: State) -> Result<Arc<dyn Learner>> {
+        Ok(Arc::new(StandIn::new("newton", &[0, 0, 0, 0, 0, 0, 0, 0, 23])))
+    }
+}
+
+fn like_newton() -> StandIn {
+    StandIn::new("newton", &LIKE_NEWTON)
+}
+
+fn lab(r1: fn() -> StandIn, prompts: usize) -> Lab {
+    Lab::with(Seed(3), prompts, Box::new(Cast { r1, absent: "" }))
+}
+
+fn row(id: &str) -> &'static Analysis {
+    ANALYSES.iter().find(|a| a.id == id).unwrap_or_else(|| panic!("no analysis {id}"))
+}
+
+fn claim<'a>(findings: &'a Findings, id: &str) -> &'a Claim {
+    findings.claims.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no claim {id}"))
+}
+
+#[test]
+fn every_analysis_of_a_network_gives_claims_and_figures() {
+    let lab = lab(like_newton, 24);
+    let (mut ids, mut pictures) = (HashSet::new(), HashSet::new());
+    let with_networks = ANALYSES.iter().filter(|a| !a.needs.is_empty());
+    let mut asked: HashSet<&str> = HashSet::new();
+    for analysis in with_networks {
+        asked.extend(analysis.needs);
+        let found = run(analysis, &lab).unwrap_or_else(|e| panic!("{}: {e}", analysis.id));
+        assert!(!found.claims.is_empty() && !found.figures.is_empty(), "{}", analysis.id);
+        for figure in &found.figures {
+            assert!(!figure.panels.is_empty() && figure.caption.len() > 20, "{}", figure.id);
+            assert!(pictures.insert(figure.id.clone()), "{} occurs twice", figure.id);
+        }
+        for claim in &found.claims {
+            assert!(claim.id.starts_with(&format!("{}.", analysis.id)), "{} of {}", claim.id, analysis.id);
+            assert!(ids.insert(claim.id.clone()), "{} occurs twice", claim.id);
+            let shown = claim.figure.as_ref().expect("a claim about a network has a figure");
+            assert!(found.figures.iter().any(|f| f.id == *shown), "{}: no figure {shown}", claim.id);
+        }
+    }
+    assert_eq!(asked.len(), NETWORKS.len(), "every network is asked something");
+}
+
+#[test]
+fn a_network_that_runs_newton_is_found_to() {
+    let lab = lab(like_newton, 64);
+    let found = run(row("F3"), &lab).unwrap();
+    for id in ["F3.newton-linear", "F3.newton-slope", "F3.gd-exponential", "F3.last-layer", "F3.gd-jump"] {
+        assert_eq!(claim(&found, id).verdict, Verdict::Holds, "{:?}", claim(&found, id));
+    }
+    assert!((claim(&found, "F3.newton-slope").measured - 3.0).abs() < 1e-9);
+    for id in ["F9", "F2-R1", "Q6", "F27", "F7"] {
+        let found = run(row(id), &lab).unwrap();
+        for claim in &found.claims {
+            assert_ne!(claim.verdict, Verdict::Fails, "{claim:?}");
+        }
+    }
+}
+
+#[test]
+fn a_network_that_runs_gradient_descent_is_found_to() {
+    let descends = || StandIn::new("gd", &[0, 20, 40, 60, 80, 100, 120, 140, 160]);
+    let found = run(row("F3"), &lab(descends, 64)).unwrap();
+    for id in ["F3.gd-exponential", "F3.gd-jump"] {
+        assert_eq!(claim(&found, id).verdict, Verdict::Fails, "{:?}", claim(&found, id));
+    }
+}
+
+#[test]
+fn noise_on_the_predictions_turns_verdicts() {
+    let noisy = || StandIn { noise: 3.0, ..like_newton() };
+    let lab = lab(noisy, 64);
+    for (row_id, id) in [("F3", "F3.last-layer"), ("Q6", "Q6.last"), ("F7", "F7.newton-resembles")] {
+        let found = run(row(row_id), &lab).unwrap();
+        assert_eq!(claim(&found, id).verdict, Verdict::Fails, "{:?}", claim(&found, id));
+    }
+}
+
+#[test]
+fn a_network_that_never_begins_fails_its_claims_without_an_error() {
+    let idle = || StandIn::new("gd", &[0, 0, 0]);
+    let found = run(row("F3"), &lab(idle, 24)).unwrap();
+    assert!(claim(&found, "F3.newton-slope").measured.is_nan());
+    assert_eq!(claim(&found, "F3.newton-slope").verdict, Verdict::Fails);
+}
+
+#[test]
+fn two_learners_are_told_apart_only_where_they_differ() {
+    let prompts = Task::new("linear", "gaussian", 4, 12).unwrap().sample(Seed(2), "t", 0, 60);
+    let path = |name: &str, steps: &Steps| solvers::build(name).unwrap().trajectory(&prompts, steps).unwrap();
+    let newton = path("newton", &Steps::range(0, 6));
+    let map =
+        |other: &Trajectory| of_errors(&newton, other, &prompts, View::default(), Metric::Cosine).unwrap();
+    let (itself, ogd) = (map(&newton), map(&path("ogd", &Steps::single(1))));
+    for same in matching::advantage(&itself, &itself, Seed(1)) {
+        assert_eq!((same.value, same.low, same.high), (0.0, 0.0, 0.0));
+    }
+    for ahead in matching::advantage(&itself, &ogd, Seed(1)) {
+        assert!(ahead.low > 0.0 && ahead.low <= ahead.value && ahead.value <= ahead.high, "{ahead:?}");
+    }
+}
+
+#[test]
+fn without_its_network_an_analysis_says_what_it_needs() {
+    let lab = Lab::with(Seed(0), 16, Box::new(Cast { r1: like_newton, absent: "r2" }));
+    assert!(lab.missing(row("F3")).is_empty());
+    assert_eq!(lab.missing(row("Q7")), ["r2"]);
+    let words = NotRun::without(row("Q7"), &lab.missing(row("Q7"))).why;
+    assert!(words.contains("models/r2") && words.contains("experiments/r2-fast.toml"), "{words}");
+    // every network can be trained from the file that is named
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    for network in NETWORKS {
+        let path = format!("{root}/{}-fast.toml", network.name);
+        let experiment = lab::experiment::Experiment::read(path.as_ref()).unwrap();
+        let task =
+            (experiment.task.function.as_str(), experiment.task.inputs.as_str(), experiment.task.points);
+        assert_eq!(task, (network.function, network.inputs, network.points), "{}", network.name);
+    }
+}
