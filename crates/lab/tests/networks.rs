@@ -3,7 +3,7 @@
 use lab::experiment::Experiment;
 
 use lab::networks::{Weights, tokens};
-use lab::probe::Probed;
+use lab::probe::{Probed, State};
 use lab::train::Trainer;
 use lab::{Learner, Prompts, Questions, Seed, Steps, Task};
 use ndarray::s;
