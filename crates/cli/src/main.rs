@@ -15,6 +15,7 @@ mod export;
 mod import;
 mod learners;
 mod list;
+mod models;
 mod npz;
 mod output;
 mod plan;
@@ -44,6 +45,7 @@ use clap::{Parser, Subcommand};
                                              weights that are Newton's iteration
   iclab train experiments/miniature.toml     train a network, minutes on two cores
   iclab probe runs/NAME                      a read-out for every layer of it
+  iclab models                               the trained networks that are shipped
   iclab doctor                               what this machine has; checks its GPU
   iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
   iclab compare file:mine.npz newton --prompts p.npz --out mine
@@ -65,6 +67,7 @@ enum Command {
     Construct(construct::ConstructArgs),
     Train(train::TrainArgs),
     Probe(probe::ProbeArgs),
+    Models(models::ModelsArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Sample(sample::SampleArgs),
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Construct(args) => construct::run(&args).map(|()| true),
         Command::Train(args) => train::run(&args).map(|()| true),
         Command::Probe(args) => probe::run(&args).map(|()| true),
+        Command::Models(args) => models::run(&args),
         Command::Import(args) => import::run(&args).map(|()| true),
         Command::Export(args) => export::run(&args).map(|()| true),
         Command::Sample(args) => sample::run(&args).map(|()| true),

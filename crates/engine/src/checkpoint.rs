@@ -12,7 +12,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use thiserror::Error;
 
 use crate::adam::{Adam, AdamConfig};
-use crate::params::ParamLayout;
+use crate::params::{Param, ParamLayout, ParamSpec};
 
 /// What is wrong with a checkpoint; every message names the file.
 #[derive(Debug, Error)]
@@ -107,12 +107,12 @@ pub fn save(
     adam: Option<&Adam>,
     metadata: &BTreeMap<String, String>,
 ) -> Result<(), CheckpointError> {
-    let mut tensors = Vec::new();
+    let mut tensors: Vec<Tensor> = Vec::new();
     let mut add = |prefix: &str, flat: &[f32]| {
-        for (spec, place) in layout.iter() {
-            let bytes: Vec<u8> = place.of(flat).iter().flat_map(|value| value.to_le_bytes()).collect();
-            tensors.push((format!("{prefix}{}", spec.name), spec.shape.clone(), bytes));
-        }
+        tensors.extend(layout.iter().map(|(spec, place)| {
+            let bytes = place.of(flat).iter().flat_map(|value| value.to_le_bytes()).collect();
+            (format!("{prefix}{}", spec.name), spec.shape.clone(), bytes)
+        }));
     };
     add("", params);
     let mut entries: HashMap<String, String> = metadata.clone().into_iter().collect();
@@ -123,13 +123,40 @@ pub fn save(
         entries.insert(ADAM_STEP.into(), adam.step.to_string());
         entries.insert(ADAM_CONFIG.into(), format!("{beta1} {beta2} {epsilon}"));
     }
+    write_tensors(path, Dtype::F32, &tensors, entries)
+}
+
+/// Writes weights alone, rounded to float16: half the bytes, for networks that are shipped.
+pub fn save_half(
+    path: &Path,
+    layout: &ParamLayout,
+    params: &[f32],
+    metadata: &BTreeMap<String, String>,
+) -> Result<(), CheckpointError> {
+    let tensor = |(spec, place): (&ParamSpec, Param)| {
+        let bytes = place.of(params).iter().flat_map(|&value| half::f16::from_f32(value).to_le_bytes());
+        (spec.name.clone(), spec.shape.clone(), bytes.collect())
+    };
+    let tensors: Vec<Tensor> = layout.iter().map(tensor).collect();
+    write_tensors(path, Dtype::F16, &tensors, metadata.clone().into_iter().collect())
+}
+
+/// Name, shape, bytes.
+type Tensor = (String, Vec<usize>, Vec<u8>);
+
+fn write_tensors(
+    path: &Path,
+    dtype: Dtype,
+    tensors: &[Tensor],
+    entries: HashMap<String, String>,
+) -> Result<(), CheckpointError> {
     let format = |reason: safetensors::SafeTensorError| CheckpointError::Format {
         path: path.to_path_buf(),
         reason: reason.to_string(),
     };
     let views = tensors
         .iter()
-        .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
+        .map(|(name, shape, bytes)| Ok((name, TensorView::new(dtype, shape.clone(), bytes)?)))
         .collect::<Result<Vec<_>, _>>()
         .map_err(format)?;
     let bytes = safetensors::serialize(views, Some(entries)).map_err(format)?;

@@ -59,6 +59,9 @@ fn run(lab: &Lab) -> Result<Outcome> {
             .figure("f8-advantage"),
         );
         if key == "late" {
+            let what = "SimE of the last layer with its best Newton step (t > d)";
+            let last = Claim::of("F8.last-layer-late", Kind::Paper, what, newton.last(lab), Bound::None);
+            claims.push(last.quoted("the paper looks at t ≥ 1 only").figure(&figure));
             claims.push(newton.trend_claim("F8.newton-linear-late", Trend::Linear, "linear trend", &figure));
             claims.push(gd.trend_claim(
                 "F8.gd-exponential-late",

@@ -1,5 +1,8 @@
 //! The networks of the paper by name, and where their weights are: shipped under `models/`, or a run directory.
 
+mod add;
+mod card;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +11,9 @@ use crate::error::{Error, Result, hint};
 use crate::experiment::Experiment;
 use crate::learner::Learner;
 use crate::probe::{self, Found, Options, Probed, State};
+
+pub use add::{Added, add};
+pub use card::{Card, Mark};
 
 /// A network of the paper: analyses ask for it by name.
 pub struct Named {
@@ -105,6 +111,9 @@ impl Models {
 
     fn find(&self, name: &str) -> Result<Found> {
         let dir = self.directory(name);
+        if dir.join(Card::FILE).is_file() {
+            Card::read(&dir)?.verify(&dir)?;
+        }
         check_task(named(name)?, &read_plan(&dir)?, &dir)?;
         probe::find(&dir)
     }

@@ -1,0 +1,178 @@
+//! `iclab models`: the trained networks that are shipped, what is known of them, and whether their files are whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use lab::models::{self, Card, NETWORKS};
+use serde_json::json;
+
+use crate::error::{Error, Result};
+use crate::output::{Directory, write_file};
+use crate::progress;
+
+/// List, verify, show and add trained networks
+///
+/// Analyses of trained networks take them from here, by name. Nothing is trained or replaced silently: a file that is missing or altered
+/// is named, with what to do.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  iclab models\n  iclab models verify\n  iclab models show r1\n  \
+                        iclab models add r1 runs/r1-fast-0123456789abcdef\n\n\
+                        Exit code: 0 all files are as their cards say, 1 one is not, 2 an error.")]
+pub struct ModelsArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Folder of the networks
+    #[arg(long, value_name = "DIR", default_value = "models", global = true)]
+    models: PathBuf,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Check every file against its network's card
+    Verify {
+        /// Networks; all that are there when left out
+        names: Vec<String>,
+    },
+    /// Print the card of a network
+    Show {
+        /// A network
+        name: String,
+    },
+    /// Add a finished run as the network of a name: float16 weights, read-outs for all layers, a card
+    ///
+    /// A network of that name that is there already is replaced.
+    Add {
+        /// Name, as analyses ask for it
+        name: String,
+        /// Directory of the run
+        run: PathBuf,
+        /// A sentence for the card
+        #[arg(long, default_value = "")]
+        remark: String,
+    },
+}
+
+/// Runs `iclab models`; true when nothing is wrong with any file looked at.
+pub fn run(args: &ModelsArgs) -> Result<bool> {
+    match &args.action {
+        None => list(args),
+        Some(Action::Verify { names }) => verify(args, names),
+        Some(Action::Show { name }) => show(args, name).map(|()| true),
+        Some(Action::Add { name, run, remark }) => add(&args.models, name, run, remark).map(|()| true),
+    }
+}
+
+/// What became of a network's files.
+fn state(dir: &Path) -> lab::Result<Option<Card>> {
+    if !dir.exists() {
+        return Ok(None);
+    }
+    let card = Card::read(dir)?;
+    card.verify(dir)?;
+    Ok(Some(card))
+}
+
+fn list(args: &ModelsArgs) -> Result<bool> {
+    let mut sound = true;
+    let mut rows = Vec::new();
+    for network in NETWORKS {
+        let found = state(&args.models.join(network.name));
+        sound &= found.is_ok();
+        if args.json {
+            let card = found.as_ref().ok().and_then(Option::as_ref);
+            let problem = found.as_ref().err().map(ToString::to_string);
+            rows.push(
+                json!({"name": network.name, "about": network.about, "card": card, "problem": problem}),
+            );
+            continue;
+        }
+        match found {
+            Ok(Some(card)) => println!(
+                "{:6} {:42} {:>9} parameters, mean loss {:.4}, error/d {:.1e}",
+                card.name, card.about, card.parameters, card.mean_loss, card.last_error_over_d
+            ),
+            Ok(None) => println!("{:6} {:42} not here", network.name, network.about),
+            Err(problem) => println!("{:6} {:42} {problem}", network.name, network.about),
+        }
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&rows).map_err(report::Error::from)?);
+    }
+    Ok(sound)
+}
+
+fn verify(args: &ModelsArgs, names: &[String]) -> Result<bool> {
+    names.iter().try_for_each(|name| models::named(name).map(|_| ()))?;
+    let mut sound = true;
+    let mut rows = Vec::new();
+    for network in NETWORKS {
+        let dir = args.models.join(network.name);
+        let asked = names.iter().any(|name| name == network.name);
+        if !asked && (!names.is_empty() || !dir.exists()) {
+            continue;
+        }
+        let problem = match state(&dir) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(missing(&dir, network.name)),
+            Err(problem) => Some(problem.to_string()),
+        };
+        sound &= problem.is_none();
+        if !args.json {
+            println!("{:6} {}", network.name, problem.as_deref().unwrap_or("whole"));
+        }
+        rows.push(json!({"name": network.name, "problem": problem}));
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&rows).map_err(report::Error::from)?);
+    }
+    Ok(sound)
+}
+
+fn missing(dir: &Path, name: &str) -> String {
+    format!(
+        "{} is not here; train it (iclab train experiments/{name}-fast.toml) and add it (iclab models add {name} RUN)",
+        dir.display()
+    )
+}
+
+fn show(args: &ModelsArgs, name: &str) -> Result<()> {
+    models::named(name)?;
+    let dir = args.models.join(name);
+    if !dir.exists() {
+        return Err(Error::Usage(missing(&dir, name)));
+    }
+    let card = Card::read(&dir)?;
+    card.verify(&dir)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&card).map_err(report::Error::from)?);
+    } else {
+        print!("{}", card.text());
+    }
+    Ok(())
+}
+
+fn add(root: &Path, name: &str, run: &Path, remark: &str) -> Result<()> {
+    models::named(name)?;
+    let target = root.join(name);
+    let directory = Directory::begin(&target)?;
+    let spinner = progress::spinner("reading the run");
+    let bar = spinner.clone();
+    let added = models::add(name, run, directory.path(), remark, &|what| bar.set_message(what.to_string()))?;
+    spinner.finish_and_clear();
+    write_file(&directory.path().join("loss.svg"), report::figure_svg(&added.figure).as_bytes())?;
+    let card = added.seal(directory.path())?;
+    write_file(&directory.path().join("README.md"), card.text().as_bytes())?;
+    directory.finish()?;
+    let bytes: u64 = fs::read_dir(&target)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+        .sum();
+    println!("{}: {:.1} MiB", target.display(), bytes as f64 / f64::from(1 << 20));
+    Ok(())
+}

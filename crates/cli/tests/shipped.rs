@@ -1,0 +1,78 @@
+//! Shipped networks as a user meets them: added from a run, listed, verified, and refused when a file is not what it was.
+
+mod common;
+
+use std::fs;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use common::{done, iclab, refused};
+
+/// Too small and too little trained to be any good, on the task of `r1`.
+const TINY: &str = r#"
+name = "tiny"
+[task]
+function = "linear"
+inputs = "gaussian"
+dim = 20
+points = 41
+[network]
+kind = "gpt2"
+layers = 1
+heads = 1
+width = 8
+positions = 82
+[training]
+steps = 3
+batch = 2
+rate = 1e-3
+log_every = 1
+"#;
+
+#[test]
+fn a_run_becomes_a_model_and_a_damaged_model_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let at = dir.path();
+    fs::write(at.join("tiny.toml"), TINY).unwrap();
+    done(at, &["train", "tiny.toml"]);
+    let run = fs::read_dir(at.join("runs")).unwrap().next().unwrap().unwrap().path();
+    let run = run.to_str().unwrap();
+
+    let said = refused(at, &["models", "add", "r2", run]);
+    assert!(said.contains("accepted for r2"), "{said}");
+    let said = refused(at, &["models", "add", "r99", run]);
+    assert!(said.contains("r99"), "{said}");
+    let said = refused(at, &["models", "show", "r1"]);
+    assert!(said.contains("not here") && said.contains("iclab models add r1 RUN"), "{said}");
+    assert!(!at.join("models/r1").exists());
+
+    done(at, &["models", "add", "r1", run, "--remark", "Only a test."]);
+    let card: Value = serde_json::from_str(&done(at, &["models", "show", "r1", "--json"])).unwrap();
+    assert_eq!((card["steps"].as_u64(), card["stored"].as_str()), (Some(3), Some("float16")));
+    for file in ["plan.toml", "checkpoint.safetensors", "readouts.safetensors", "loss.svg", "metrics.jsonl"] {
+        assert!(card["files"][file].is_object(), "{file}: {card}");
+    }
+    assert!(done(at, &["models", "show", "r1"]).contains("Only a test."));
+    assert!(done(at, &["models"]).contains("not here")); // r2 and on
+    assert!(done(at, &["models", "verify"]).contains("whole"));
+    // What was added is what analyses find under the name, with its read-outs.
+    done(at, &["compare", "run:models/r1", "newton", "--prompts", "16", "--out", "cmp"]);
+
+    let path = at.join("models/r1/checkpoint.safetensors");
+    let whole = fs::read(&path).unwrap();
+    let mut altered = whole.clone();
+    *altered.last_mut().unwrap() ^= 1;
+    for (bytes, words) in
+        [(&altered[..], "was altered"), (&whole[..whole.len() - 3], "bytes where its card says")]
+    {
+        fs::write(&path, bytes).unwrap();
+        let verified = iclab(at, &["models", "verify", "r1"]);
+        assert_eq!(verified.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&verified.stdout).contains(words));
+        let said = refused(at, &["reproduce", "--only", "F3", "--prompts", "16", "--out", "report"]);
+        assert!(said.contains(words) && said.contains("checkpoint.safetensors"), "{said}");
+    }
+    fs::remove_file(&path).unwrap();
+    assert_eq!(iclab(at, &["models"]).status.code(), Some(1));
+}
