@@ -60,7 +60,7 @@ pub const ISOTROPIC: Study = Study {
     setting: "isotropic inputs, d=20",
     data: Data { function: "linear", inputs: "gaussian", points: POINTS },
     exact: Rival::new("OLS", "ols", "1"),
-    newton: Rival::new("Newton", "newton", "0..=24"),
+    newton: Rival::new("Newton", "newton", "0..=30"),
     gd: Rival::new("GD", "gd", HALF_OCTAVES),
     bfgs: Rival::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=50"),
     lbfgs: Rival::new("L-BFGS (m=5, Armijo)", "lbfgs:line_search=armijo", "0..=60"),
@@ -71,7 +71,6 @@ pub const SKEWED: Study = Study {
     network: "r2",
     setting: "ill-conditioned inputs (κ=100, a random basis per prompt), d=20",
     data: Data { inputs: "skewed:kappa=100", ..ISOTROPIC.data },
-    newton: Rival::new("Newton", "newton", "0..=30"),
     gd: Rival::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES),
     bfgs: Rival::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=80"),
     lbfgs: Rival::new(
@@ -88,7 +87,7 @@ pub const NOISY: Study = Study {
     setting: "noisy labels (σ=0.1), algorithms on S + λI with λ=σ², d=20",
     data: Data { function: "noisy-linear:sigma=0.1", ..ISOTROPIC.data },
     exact: Rival::new("ridge", "ridge:lambda=0.01", "1"),
-    newton: Rival::new("Newton (λ=0.01)", "newton:lambda=0.01", "0..=24"),
+    newton: Rival::new("Newton (λ=0.01)", "newton:lambda=0.01", "0..=30"),
     gd: Rival::new("GD (λ=0.01)", "gd:lambda=0.01", HALF_OCTAVES),
     ..ISOTROPIC
 };
@@ -106,7 +105,6 @@ pub const DEEP: Study = Study {
     network: "r5",
     who: "Transformer (24 layers)",
     setting: "24 layers, isotropic inputs, d=20",
-    newton: Rival::new("Newton", "newton", "0..=30"),
     ..ISOTROPIC
 };
 
