@@ -1,6 +1,8 @@
 //! Adam with PyTorch's conventions, and clipping by the global gradient norm, over flat buffers. Matrices may be given
 //! to [`crate::muon`] instead.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::muon::Matrix;
@@ -73,8 +75,8 @@ impl Adam {
         let (param_matrices, params) = split(params, matrices);
         let (mean_matrices, mean) = split(&mut self.mean, matrices);
         let (_, square) = split(&mut self.square, matrices);
-        for (((params, mean), square), from) in params.into_iter().zip(mean).zip(square).zip(gaps(matrices)) {
-            let grads = &grads[from..from + params.len()];
+        let between = between(matrices, grads.len()).map(|range| &grads[range]);
+        for (((params, mean), square), grads) in params.into_iter().zip(mean).zip(square).zip(between) {
             (
                 params.par_chunks_mut(PIECE),
                 mean.par_chunks_mut(PIECE),
@@ -91,9 +93,11 @@ impl Adam {
     }
 }
 
-/// Where the values between matrices begin; the first before all, the last after all of them.
-fn gaps(matrices: &[Matrix]) -> impl Iterator<Item = usize> {
-    std::iter::once(0).chain(matrices.iter().map(|matrix| matrix.place.range().end))
+/// The values of a flat buffer that lie between matrices: before the first, …, after the last.
+pub(crate) fn between(matrices: &[Matrix], len: usize) -> impl Iterator<Item = Range<usize>> {
+    let starts = std::iter::once(0).chain(matrices.iter().map(|matrix| matrix.place.range().end));
+    let ends = matrices.iter().map(|matrix| matrix.place.offset).chain([len]);
+    starts.zip(ends).map(|(start, end)| start..end)
 }
 
 /// A flat buffer as the values of the matrices and the values between them.

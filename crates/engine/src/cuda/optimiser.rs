@@ -1,5 +1,6 @@
 //! The end of a training step on the device: norm, clipping, Adam, Muon for matrices, and on to the next step.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::compiler::{ADAM, COMMON, Kernels, MUON};
@@ -10,7 +11,7 @@ use super::product::{Fused, Kind, Matrix, Product, Terms};
 use super::program::{Argument, Command, LANES, Launch, Work};
 use super::runner::bytes_of;
 use super::{Precision, trainer::TABLE};
-use crate::adam::{Adam, AdamConfig};
+use crate::adam::{Adam, AdamConfig, between};
 use crate::muon::{self, ITERATIONS, QUINTIC};
 
 /// Buffers and kernels of the optimiser.
@@ -157,12 +158,10 @@ impl Optimiser {
 
 /// What Adam moves: `[first, count]`, the values between the matrices.
 fn pieces(adam: &Adam) -> Vec<[usize; 2]> {
-    let starts = std::iter::once(0).chain(adam.matrices.iter().map(|m| m.place.range().end));
-    let ends = adam.matrices.iter().map(|m| m.place.offset).chain([adam.mean.len()]);
-    let piece = |(start, end): (usize, usize)| {
-        (start..end).step_by(PIECE).map(move |first| [first, PIECE.min(end - first)])
+    let pieces = |range: Range<usize>| {
+        range.clone().step_by(PIECE).map(move |first| [first, PIECE.min(range.end - first)])
     };
-    starts.zip(ends).flat_map(piece).collect()
+    between(&adam.matrices, adam.mean.len()).flat_map(pieces).collect()
 }
 
 impl Stacks {
@@ -239,5 +238,32 @@ impl Stacks {
             }
         }
         Ok(commands)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::networks::{Gpt2Config, Network};
+
+    /// Adam's pieces and Muon's blocks together are every parameter, once.
+    #[test]
+    fn every_parameter_is_moved_once() {
+        let config = Gpt2Config { features: 5, positions: 12, width: 64, layers: 2, ..Default::default() };
+        let network = Network::Gpt2(config);
+        let mut adam = Adam::new(AdamConfig::default(), network.layout().len());
+        adam.matrices = network.matrices();
+        let mut moved = vec![0; adam.mean.len()];
+        for [first, count] in pieces(&adam) {
+            assert!(count <= PIECE && first % 4 == 0);
+            moved[first..first + count].iter_mut().for_each(|m| *m += 1);
+        }
+        for (matrix, block) in adam.matrices.iter().flat_map(|m| m.blocks().map(move |b| (m, b))) {
+            for row in 0..block.rows {
+                let first = matrix.place.offset + block.offset + row * block.stride;
+                moved[first..first + block.columns].iter_mut().for_each(|m| *m += 1);
+            }
+        }
+        assert!(moved.iter().all(|&m| m == 1));
     }
 }
