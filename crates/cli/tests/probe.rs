@@ -7,32 +7,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{done, refused};
-
-const TINY: &str = r#"
-name = "tiny"
-[task]
-function = "linear"
-inputs = "gaussian"
-dim = 3
-points = 6
-[network]
-kind = "gpt2"
-layers = 2
-heads = 2
-width = 16
-positions = 12
-[training]
-steps = 40
-batch = 8
-rate = 1e-3
-keep = 3
-"#;
+use common::{TINY, done, refused};
 
 /// A directory with one finished run, and where that is.
 fn trained() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
-    std::fs::write(dir.path().join("tiny.toml"), TINY).unwrap();
+    let short = TINY.replace("steps = 400", "steps = 40");
+    std::fs::write(dir.path().join("tiny.toml"), short).unwrap();
     done(dir.path(), &["train", "tiny.toml"]);
     let run = std::fs::read_dir(dir.path().join("runs")).unwrap().next().unwrap().unwrap().path();
     (dir, run)

@@ -9,34 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{command, done, entries, iclab, refused};
-
-const TINY: &str = r#"
-name = "tiny"
-[task]
-function = "linear"
-inputs = "gaussian"
-dim = 3
-points = 6
-[network]
-kind = "gpt2"
-layers = 2
-heads = 2
-width = 16
-positions = 12
-[training]
-steps = 400
-batch = 8
-rate = 1e-3
-clip = 1.0
-schedule = "cosine"
-warmup = 0.1
-dims = { start = 1, end = 3, over = 0.5 }
-points = { start = 2, end = 6, by = 1, every = 60 }
-log_every = 7
-checkpoint_every = 11
-keep = 3
-"#;
+use common::{TINY, command, done, entries, iclab, refused};
 
 fn with(experiment: &str) -> TempDir {
     let dir = TempDir::new().unwrap();
