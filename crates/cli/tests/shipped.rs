@@ -59,6 +59,14 @@ fn a_run_becomes_a_model_and_a_damaged_model_is_refused() {
     // What was added is what analyses find under the name, with its read-outs.
     done(at, &["compare", "run:models/r1", "newton", "--prompts", "16", "--out", "cmp"]);
 
+    // Half the bytes are read by whatever reads whole ones; what comes out again is what went in.
+    done(at, &["export", "models/r1/checkpoint.safetensors", "--out", "hf"]);
+    done(at, &["import", "hf", "--out", "back.safetensors"]);
+    let said = |of: &str| done(at, &["probe", of, "--prompts", "64", "--look", "16", "--json"]);
+    let layers = |text: String| serde_json::from_str::<Value>(&text).unwrap()["layers"].clone();
+    let (shipped, back) = (layers(said("models/r1")), layers(said("back.safetensors")));
+    assert!(shipped.is_array() && shipped == back, "{shipped} {back}");
+
     let path = at.join("models/r1/checkpoint.safetensors");
     let whole = fs::read(&path).unwrap();
     let mut altered = whole.clone();

@@ -43,7 +43,8 @@ pub fn load_model(path: &Path) -> Result<Imported, InterchangeError> {
     };
     let network =
         network_from_json(json).map_err(|error| InterchangeError::format(path, error.to_string()))?;
-    if parameters(&network).is_none_or(|count| count * 4 > bytes.len() as u128) {
+    // Weights take at least two bytes each.
+    if parameters(&network).is_none_or(|count| count * 2 > bytes.len() as u128) {
         let reason =
             format!("the file is too small for the network that it names: {}", network_to_json(&network));
         return Err(InterchangeError::format(path, reason));
