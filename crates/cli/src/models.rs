@@ -1,10 +1,9 @@
 //! `iclab models`: the trained networks that are shipped, what is known of them, and whether their files are whole.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::models::{self, Card, NETWORKS};
+use lab::models::{self, Card, Form, NETWORKS, Named};
 use serde_json::json;
 
 use crate::error::{Error, Result};
@@ -44,12 +43,16 @@ enum Action {
     },
     /// Add a finished run as the network of a name: float16 weights, read-outs for all layers, a card
     ///
-    /// A network of that name that is there already is replaced.
+    /// Of checkpoints that the run kept along the way, each layer's predictions are taken over. A network of that name that is
+    /// there already is replaced.
     Add {
         /// Name, as analyses ask for it
         name: String,
         /// Directory of the run
         run: PathBuf,
+        /// Keep each layer's predictions on the first 1280 evaluation prompts instead of weights: a fraction of the bytes
+        #[arg(long)]
+        predictions: bool,
         /// A sentence for the card
         #[arg(long, default_value = "")]
         remark: String,
@@ -62,7 +65,10 @@ pub fn run(args: &ModelsArgs) -> Result<bool> {
         None => list(args),
         Some(Action::Verify { names }) => verify(args, names),
         Some(Action::Show { name }) => show(args, name).map(|()| true),
-        Some(Action::Add { name, run, remark }) => add(&args.models, name, run, remark).map(|()| true),
+        Some(Action::Add { name, run, predictions, remark }) => {
+            let form = if *predictions { Form::Predictions } else { Form::Weights };
+            add(&args.models, name, run, form, remark).map(|()| true)
+        }
     }
 }
 
@@ -92,11 +98,11 @@ fn list(args: &ModelsArgs) -> Result<bool> {
         }
         match found {
             Ok(Some(card)) => println!(
-                "{:6} {:42} {:>9} parameters, mean loss {:.4}, error/d {:.1e}",
+                "{:8} {:42} {:>9} parameters, mean loss {:.4}, error/d {:.1e}",
                 card.name, card.about, card.parameters, card.mean_loss, card.last_error_over_d
             ),
-            Ok(None) => println!("{:6} {:42} not here", network.name, network.about),
-            Err(problem) => println!("{:6} {:42} {problem}", network.name, network.about),
+            Ok(None) => println!("{:8} {:42} not here", network.name, network.about),
+            Err(problem) => println!("{:8} {:42} {problem}", network.name, network.about),
         }
     }
     if args.json {
@@ -117,12 +123,12 @@ fn verify(args: &ModelsArgs, names: &[String]) -> Result<bool> {
         }
         let problem = match state(&dir) {
             Ok(Some(_)) => None,
-            Ok(None) => Some(missing(&dir, network.name)),
+            Ok(None) => Some(missing(&dir, network)),
             Err(problem) => Some(problem.to_string()),
         };
         sound &= problem.is_none();
         if !args.json {
-            println!("{:6} {}", network.name, problem.as_deref().unwrap_or("whole"));
+            println!("{:8} {}", network.name, problem.as_deref().unwrap_or("whole"));
         }
         rows.push(json!({"name": network.name, "problem": problem}));
     }
@@ -132,18 +138,20 @@ fn verify(args: &ModelsArgs, names: &[String]) -> Result<bool> {
     Ok(sound)
 }
 
-fn missing(dir: &Path, name: &str) -> String {
+fn missing(dir: &Path, network: &Named) -> String {
     format!(
-        "{} is not here; train it (iclab train experiments/{name}-fast.toml) and add it (iclab models add {name} RUN)",
-        dir.display()
+        "{} is not here; train it ({}) and add it (iclab models add {} RUN)",
+        dir.display(),
+        network.recipe(),
+        network.name
     )
 }
 
 fn show(args: &ModelsArgs, name: &str) -> Result<()> {
-    models::named(name)?;
+    let network = models::named(name)?;
     let dir = args.models.join(name);
     if !dir.exists() {
-        return Err(Error::Usage(missing(&dir, name)));
+        return Err(Error::Usage(missing(&dir, network)));
     }
     let card = Card::read(&dir)?;
     card.verify(&dir)?;
@@ -155,24 +163,20 @@ fn show(args: &ModelsArgs, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn add(root: &Path, name: &str, run: &Path, remark: &str) -> Result<()> {
+fn add(root: &Path, name: &str, run: &Path, form: Form, remark: &str) -> Result<()> {
     models::named(name)?;
     let target = root.join(name);
     let directory = Directory::begin(&target)?;
     let spinner = progress::spinner("reading the run");
     let bar = spinner.clone();
-    let added = models::add(name, run, directory.path(), remark, &|what| bar.set_message(what.to_string()))?;
+    let tell = |what: &str| bar.set_message(what.to_string());
+    let added = models::add(name, run, directory.path(), form, remark, &tell)?;
     spinner.finish_and_clear();
     write_file(&directory.path().join("loss.svg"), report::figure_svg(&added.figure).as_bytes())?;
     let card = added.seal(directory.path())?;
     write_file(&directory.path().join("README.md"), card.text().as_bytes())?;
     directory.finish()?;
-    let bytes: u64 = fs::read_dir(&target)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
-        .sum();
+    let bytes: u64 = card.files.values().map(|mark| mark.bytes).sum();
     println!("{}: {:.1} MiB", target.display(), bytes as f64 / f64::from(1 << 20));
     Ok(())
 }

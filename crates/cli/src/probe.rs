@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use lab::analyses::{emergence, interventions};
 use lab::claims::Findings;
-use lab::experiment::TaskSpec;
+use lab::experiment::{Experiment, TaskSpec};
 use lab::figure::Table;
 use lab::matching::best_match;
+use lab::models::moments;
 use lab::probe::{self, HeldOut, Method, Opened, Options};
 use lab::similarity::{Metric, View, of_errors};
 use lab::{Learner, Seed, Steps, Task, solvers};
@@ -170,8 +171,13 @@ fn write_report(args: &ProbeArgs, out: &Path) -> Result<()> {
             interventions::outcome(&opened, count, &tell)?,
         )
     } else {
-        let outcome = emergence::outcome(&args.run, count, &tell)?;
-        (format!("How the layers of {} came about", args.run.display()), outcome)
+        let experiment = Experiment::read(&args.run.join("plan.toml"))?;
+        let moments = moments::of(&args.run, &tell)?;
+        let task = &experiment.task;
+        let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
+        let moments = emergence::measure(&moments, &task.sample(Seed(0), "eval", 0, count))?;
+        let name = args.run.display().to_string();
+        (format!("How the layers of {name} came about"), emergence::shown(&name, &moments))
     };
     let findings = Findings {
         analysis: if args.interventions { "interventions" } else { "emergence" }.into(),

@@ -51,7 +51,7 @@ pub struct TrainingSpec {
     /// Seed of the first weights and of all prompts.
     #[serde(default)]
     pub seed: u64,
-    /// Weights to start from instead of fresh ones: a run's directory or a file of weights.
+    /// Weights to start from instead of fresh ones: a run's directory, a file of weights, or the name of a shipped network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<PathBuf>,
     /// How fresh weights begin.

@@ -69,6 +69,11 @@ impl Side {
 }
 
 impl Heatmap {
+    /// Prompts it was measured on.
+    pub fn prompts(&self) -> usize {
+        self.per_prompt.dim().2
+    }
+
     fn new(a: Side, b: Side, metric: Metric, label: &'static str, per_prompt: Array3<f64>) -> Heatmap {
         let mean = per_prompt.map_axis(Axis(2), |cell| {
             let (mut sum, mut valid) = (0.0, 0usize);

@@ -4,6 +4,7 @@ mod cpu;
 mod cuda;
 
 use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use engine::adam::{Adam, AdamConfig};
 use engine::networks::Network;
@@ -13,6 +14,7 @@ use ndarray::Array2;
 use crate::devices::Device;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, Optimiser, Start, TrainingSpec};
+use crate::models;
 use crate::networks::Weights;
 use crate::prompts::{Prompts, Task};
 use crate::seed::Seed;
@@ -109,10 +111,7 @@ impl Trainer {
                 let config =
                     AdamConfig { beta1: t.beta1 as f32, beta2: t.beta2 as f32, epsilon: t.epsilon as f32 };
                 let params = match &t.init {
-                    Some(path) if path.is_dir() => {
-                        Weights::read(&path.join("checkpoint.safetensors"), network.clone())?.params
-                    }
-                    Some(path) => Weights::read(path, network.clone())?.params,
+                    Some(given) => Weights::read(&weights_at(given), network.clone())?.params,
                     None => fresh(&network, &layout, t),
                 };
                 (params, Adam::new(config, layout.len()))
@@ -216,6 +215,16 @@ impl Trainer {
         }
         Ok(sums)
     }
+}
+
+/// The file of weights that `init` means: itself, that of a run's directory, or that of a shipped network's name.
+fn weights_at(init: &Path) -> PathBuf {
+    let name = init.to_str().filter(|name| models::named(name).is_ok());
+    let path = match name {
+        Some(name) if !init.exists() => Path::new(models::FOLDER).join(name),
+        _ => init.to_path_buf(),
+    };
+    if path.is_dir() { path.join("checkpoint.safetensors") } else { path }
 }
 
 /// First weights.

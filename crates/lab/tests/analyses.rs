@@ -7,7 +7,8 @@ use lab::analyses::{ANALYSES, Analysis, Lab, NotRun, run};
 use lab::claims::{Claim, Findings, Verdict};
 use lab::learner::Unit;
 use lab::models::{NETWORKS, Networks};
-use lab::probe::State;
+use lab::networks::{NetworkSpec, Weights};
+use lab::probe::{self, Opened, Options, Probed, State};
 use lab::registry::Id;
 use lab::similarity::{Metric, View, of_errors};
 use lab::{Learner, Prompts, Questions, Result, Seed, Steps, Task, Trajectory, matching, solvers};
@@ -73,7 +74,7 @@ struct Cast {
 }
 
 impl Networks for Cast {
-    fn has(&self, name: &str) -> bool {
+    fn has(&self, name: &str, _: Seed, _: usize) -> bool {
         name != self.absent
     }
 
@@ -91,6 +92,28 @@ impl Networks for Cast {
 
     fn own_read_out(&self, _: &str, _: State) -> Result<Arc<dyn Learner>> {
         Ok(Arc::new(StandIn::new("newton", &[0, 0, 0, 0, 0, 0, 0, 0, 23])))
+    }
+
+    /// A real network, as small as can be and not trained: parts can be taken out of it.
+    fn opened(&self, _: &str, _: &(dyn Fn(&str) + Sync)) -> Result<Opened> {
+        let spec = probe::usual_task(20);
+        let network =
+            toml::from_str::<NetworkSpec>("kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8").unwrap();
+        let network = network.build(spec.dim, spec.points)?;
+        let layout = network.layout();
+        let weights = Weights { params: layout.initial(&Seed(0)), layout, network };
+        let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
+        let options = Options { prompts: Some(8), held_out: 8, ..Options::default() };
+        let probed = Probed::fit_with("tiny".into(), Arc::new(weights), &task, Seed(0), &options, &|_| ())?;
+        Ok(Opened { probed, task: spec, seed: 0, saved: None, notes: vec![] })
+    }
+
+    fn moments(&self, _: &str, _: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+        let moment = |(step, reached): (u64, &'static [u64])| -> (u64, Arc<dyn Learner>) {
+            (step, Arc::new(StandIn::new("newton", reached)))
+        };
+        let growing: [(u64, &'static [u64]); 3] = [(1, &[0, 0, 1]), (10, &[0, 2, 5]), (100, &[2, 10, 18])];
+        Ok(growing.into_iter().map(moment).collect())
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Analysis, DIM, POINTS};
 use crate::error::Result;
 use crate::learner::{Learner, Trajectory};
 use crate::models::{Models, NETWORKS, Networks};
-use crate::probe::State;
+use crate::probe::{Opened, State};
 use crate::prompts::{Prompts, Questions, Task};
 use crate::seed::Seed;
 use crate::similarity::{InducedWeights, induced_weights};
@@ -90,7 +90,12 @@ impl Lab {
 
     /// Networks that an analysis needs and that are not there.
     pub fn missing(&self, analysis: &Analysis) -> Vec<&'static str> {
-        analysis.needs.iter().copied().filter(|name| !self.networks.has(name)).collect()
+        analysis
+            .needs
+            .iter()
+            .copied()
+            .filter(|name| !self.networks.has(name, self.seed, self.count))
+            .collect()
     }
 
     /// A network by its name, with a read-out for every layer.
@@ -113,6 +118,22 @@ impl Lab {
     pub fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>> {
         (self.say)(&format!("layers of {name} under its own read-out"));
         self.networks.own_read_out(name, state)
+    }
+
+    /// A network at moments of its training.
+    pub fn moments(&self, name: &str) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+        (self.say)(&format!("{name} at moments of its training"));
+        self.networks.moments(name, &self.say)
+    }
+
+    /// A network itself, to take parts out of it.
+    pub fn opened(&self, name: &str) -> Result<Opened> {
+        self.networks.opened(name, &self.say)
+    }
+
+    /// Says what is being done.
+    pub fn say(&self, what: &str) {
+        (self.say)(what);
     }
 
     /// A learner by its name: a network, or an algorithm with its settings.

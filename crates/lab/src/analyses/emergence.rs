@@ -1,23 +1,63 @@
 //! When does it appear? Layers against Newton over the checkpoints of one training run.
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::{Outcome, heatmap_panel};
-use crate::error::{Error, Result};
+use super::bench::{Data, Lab};
+use super::{Analysis, Outcome, POINTS, heatmap_panel};
+use crate::claims::{Bound, Claim, Kind};
+use crate::error::Result;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
 use crate::learner::Learner;
 use crate::matching::{Matching, best_match};
-use crate::probe::{self, Options};
-use crate::prompts::Task;
-use crate::seed::Seed;
+use crate::models::moments::{FITTED, RECORDED};
+use crate::prompts::Prompts;
 use crate::similarity::{Heatmap, Metric, View, of_errors};
 use crate::solvers;
 use crate::steps::Steps;
 
-/// Prompts that the read-outs of one checkpoint are fitted to, and judged on: fewer than for a finished network, of which
-/// there is one.
-const FITTED: usize = 512;
-const JUDGED: usize = 256;
+/// Registry row.
+pub const ROW: Analysis = Analysis {
+    id: "N2",
+    title: "When it appears: layers against Newton during training",
+    summary: "The maps of layers against Newton's steps at about twenty moments of one training run, from its first steps to \
+              its end. Not in the paper, which looks at finished networks.",
+    needs: &["r1-along"],
+    run,
+};
+
+/// Similarity from which a network's last layer counts as Newton-like.
+const ALIKE: f64 = 0.95;
+
+fn run(lab: &Lab) -> Result<Outcome> {
+    let data = Data { function: "linear", inputs: "gaussian", points: POINTS };
+    let prompts = lab.sample(&data)?.head(RECORDED, POINTS);
+    let moments = measure(&lab.moments("r1-along")?, &prompts)?;
+    let mut outcome = shown("r1-along", &moments);
+    let last = |m: &Moment| *m.matching.similarity.last().unwrap_or(&f64::NAN);
+    let alike = moments.iter().position(|m| last(m) >= ALIKE);
+    let begun = alike.map_or(f64::NAN, |i| moments[i].step as f64);
+    let end = &moments[moments.len() - 1];
+    outcome.claims = vec![
+        Claim::new(
+            "N2.appears",
+            Kind::Reference,
+            "SimE of the last layer with Newton at the end of training, less that at its first checkpoint",
+            last(end) - last(&moments[0]),
+            Bound::AtLeast(0.1),
+        )
+        .figure("emergence"),
+        Claim::new(
+            "N2.share",
+            Kind::Reference,
+            format!("Share of all training steps after which the last layer's SimE with Newton first reaches {ALIKE}"),
+            begun / end.step as f64,
+            Bound::AtMost(1.0),
+        )
+        .figure("emergence"),
+    ];
+    Ok(outcome)
+}
+
 /// Maps that are shown, out of all checkpoints.
 const MAPS: usize = 5;
 
@@ -33,63 +73,26 @@ pub struct Moment {
     pub loss: f64,
 }
 
-/// Checkpoints kept in a run directory, with their steps, in order.
-pub fn kept(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
-    let folder = dir.join("kept");
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut found: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let step = name.strip_prefix("step-")?.strip_suffix(".safetensors")?.parse().ok()?;
-            Some((step, entry.path()))
-        })
-        .collect();
-    found.sort();
-    if found.len() < 2 {
-        let why =
-            "holds no checkpoints along the way; accepted: a run trained with `keep = 20` under [training]";
-        return Err(Error::Content { path: folder, why: why.into() });
-    }
-    Ok(found)
+/// Compares every moment of a training run with Newton on some prompts.
+pub fn measure(moments: &[(u64, Arc<dyn Learner>)], prompts: &Prompts) -> Result<Vec<Moment>> {
+    let newton = solvers::build("newton")?.trajectory(prompts, &Steps::range(0, 24))?;
+    let of = |(step, network): &(u64, Arc<dyn Learner>)| {
+        let layers = network.trajectory(prompts, &network.default_steps())?;
+        let map = of_errors(&layers, &newton, prompts, View::default(), Metric::Cosine)?;
+        let last = layers.errors(prompts, layers.steps.len() - 1);
+        let loss = last.iter().map(|e| e * e).sum::<f64>() / last.len() as f64;
+        Ok(Moment { step: *step, matching: best_match(&map), map, loss })
+    };
+    moments.iter().map(of).collect()
 }
 
-/// Probes every kept checkpoint of a run on `count` prompts. `tell` hears what is going on.
-pub fn measure(dir: &Path, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<Moment>> {
-    let kept = kept(dir)?;
-    let mut known = None;
-    let mut moments = Vec::new();
-    for (i, (step, path)) in kept.iter().enumerate() {
-        tell(&format!("step {step}, checkpoint {} of {}", i + 1, kept.len()));
-        let found = probe::find(path)?;
-        let spec = found.task.clone().unwrap_or_else(|| probe::usual_task(found.weights.network.features()));
-        let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
-        let seed = Seed(found.seed.unwrap_or(0));
-        let (prompts, newton) = match &known {
-            Some(known) => known,
-            None => {
-                let prompts = task.sample(seed, "eval", 0, count);
-                let newton = solvers::build("newton")?.trajectory(&prompts, &Steps::range(0, 24))?;
-                known.insert((prompts, newton))
-            }
-        };
-        let options = Options { prompts: Some(FITTED), held_out: JUDGED, ..Options::default() };
-        let probed = probe::Probed::fit_with(found.name, found.weights, &task, seed, &options, &|_| ())?;
-        let layers = probed.trajectory(prompts, &probed.default_steps())?;
-        let map = of_errors(&layers, newton, prompts, View::default(), Metric::Cosine)?;
-        let loss = probed.fitted().and_then(|fit| fit.layers.last()).map_or(f64::NAN, |last| last.mean_loss);
-        moments.push(Moment { step: *step, matching: best_match(&map), map, loss });
-    }
-    Ok(moments)
-}
-
-/// The measured moments as figures and a table.
-pub fn outcome(dir: &Path, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Outcome> {
-    let moments = measure(dir, count, tell)?;
+/// The measured moments of a network as figures and a table.
+pub fn shown(name: &str, moments: &[Moment]) -> Outcome {
     let layers = moments[0].matching.a.as_slice().to_vec();
-    let name = moments[0].map.a.learner.to_string();
     let caption = format!(
-        "{name}, {} checkpoints of one training run, {count} prompts; read-outs fitted to {FITTED} prompts at each.",
-        moments.len()
+        "{name}, {} checkpoints of one training run, {} prompts; read-outs fitted to {FITTED} prompts at each.",
+        moments.len(),
+        moments[0].map.prompts()
     );
     let over = |label: &str, value: &dyn Fn(&Moment) -> f64| {
         let points = moments.iter().map(|m| (m.step as f64, value(m))).collect();
@@ -147,5 +150,5 @@ pub fn outcome(dir: &Path, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result
         columns,
         rows: moments.iter().map(row).collect(),
     };
-    Ok(Outcome { claims: vec![], figures: vec![curves, maps], tables: vec![table] })
+    Outcome { claims: vec![], figures: vec![curves, maps], tables: vec![table] }
 }

@@ -53,6 +53,7 @@ use crate::error::{Error, Result, hint};
 use crate::figure::{Figure, HeatmapPanel, Panel, Table};
 use crate::learner::Learner;
 use crate::matching::Matching;
+use crate::models;
 use crate::similarity::Heatmap;
 use crate::solvers;
 
@@ -137,6 +138,7 @@ pub const ANALYSES: &[Analysis] = &[
     other_measures::OWN_READ_OUT,
     other_measures::LEAST_SQUARES,
     ill_conditioned::HARDLY_HURT,
+    emergence::ROW,
     reference::ROW,
 ];
 
@@ -167,14 +169,12 @@ impl NotRun {
     /// An analysis for want of networks.
     pub fn without(analysis: &Analysis, missing: &[&str]) -> NotRun {
         let one = missing.first().copied().unwrap_or_default();
+        let recipe = models::named(one).map(models::Named::recipe).unwrap_or_default();
         let folders: Vec<String> = missing.iter().map(|name| format!("models/{name}")).collect();
         NotRun {
             analysis: analysis.id.to_string(),
             title: analysis.title.to_string(),
-            why: format!(
-                "needs {} (train it: iclab train experiments/{one}-fast.toml, then --model {one}=runs/{one}-fast-…)",
-                folders.join(" and ")
-            ),
+            why: format!("needs {} (train it: {recipe}, then --model {one}=runs/…)", folders.join(" and ")),
         }
     }
 }

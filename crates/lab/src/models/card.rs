@@ -7,6 +7,11 @@ use engine::hash::fnv1a_of;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::learner::Learner;
+use crate::prompts::Prompts;
+use crate::seed::Seed;
+use crate::stats::mean;
+use crate::steps::Steps;
 
 /// `card.toml` in a network's folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,8 +46,42 @@ pub struct Card {
     /// Anything else one should know.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub remark: String,
+    /// How good it is on prompts that everyone can draw again, with intervals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Judged>,
     /// Every file beside the card.
     pub files: BTreeMap<String, Mark>,
+}
+
+/// What is shipped, judged on the first evaluation prompts of seed 0 through the last layer's fitted read-out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judged {
+    /// How many prompts.
+    pub prompts: usize,
+    /// Mean squared error over all positions, and its interval over resampled prompts.
+    pub mean_loss: [f64; 3],
+    /// Mean squared error over d after all pairs, and its interval.
+    pub last_error_over_d: [f64; 3],
+}
+
+impl Judged {
+    /// Judges a network on some prompts.
+    pub fn of(network: &dyn Learner, prompts: &Prompts) -> Result<Judged> {
+        let last = network.default_steps().last();
+        let errors = network.trajectory(prompts, &Steps::single(last))?.errors(prompts, 0).mapv(|e| e * e);
+        let of = |values: Vec<f64>| {
+            let found = mean(Seed(0), &values);
+            [found.value, found.low, found.high]
+        };
+        let points = prompts.points();
+        let scale = 1.0 / prompts.dim() as f64;
+        Ok(Judged {
+            prompts: prompts.count(),
+            mean_loss: of(errors.rows().into_iter().map(|row| row.sum() / points as f64).collect()),
+            last_error_over_d: of(errors.column(points - 1).iter().map(|e| e * scale).collect()),
+        })
+    }
 }
 
 /// What a file must be.
@@ -106,12 +145,20 @@ impl Card {
     pub fn text(&self) -> String {
         let floor = self.bayes_floor.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
         let remark = if self.remark.is_empty() { String::new() } else { format!("\n{}\n", self.remark) };
+        let judged = self.judged.as_ref().map_or(String::new(), |judged| {
+            let ([loss, low, high], [error, least, most]) = (judged.mean_loss, judged.last_error_over_d);
+            format!(
+                "- as shipped, on the first {} evaluation prompts: mean loss {loss:.4} [{low:.4}, {high:.4}], error/d \
+                 {error:.2e} [{least:.2e}, {most:.2e}]\n",
+                judged.prompts
+            )
+        });
         let size: u64 = self.files.values().map(|mark| mark.bytes).sum();
         format!(
             "# {}: {}\n\n\
              - trained by `experiments/{}.toml`, seed {}, {} steps, {:.0} s on {}; every setting is in `plan.toml`\n\
-             - {} parameters, stored as {}; {:.1} MiB with read-outs for all layers\n\
-             - over {} fresh prompts: mean loss {:.4}{floor}, error/d after all pairs {:.2e}\n{remark}\n\
+             - {} parameters; stored: {}; {:.1} MiB in all\n\
+             - over {} fresh prompts: mean loss {:.4}{floor}, error/d after all pairs {:.2e}\n{judged}{remark}\n\
              ![loss during training](loss.svg)\n",
             self.name,
             self.about,

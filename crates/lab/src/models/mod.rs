@@ -2,6 +2,8 @@
 
 mod add;
 mod card;
+pub mod moments;
+mod recorded;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +12,13 @@ use std::sync::Arc;
 use crate::error::{Error, Result, hint};
 use crate::experiment::Experiment;
 use crate::learner::Learner;
-use crate::probe::{self, Found, Options, Probed, State};
+use crate::probe::{self, Found, Opened, Options, Probed, State};
+use crate::prompts::{Prompts, Task};
+use crate::seed::Seed;
 
-pub use add::{Added, add};
-pub use card::{Card, Mark};
+pub use add::{Added, Form, add};
+pub use card::{Card, Judged, Mark};
+pub use recorded::Recorded;
 
 /// A network of the paper: analyses ask for it by name.
 pub struct Named {
@@ -29,8 +34,27 @@ pub struct Named {
     pub points: usize,
 }
 
+/// Where shipped networks are, below the directory that commands are run in.
+pub const FOLDER: &str = "models";
 /// Dimension of every network's inputs.
 const DIM: usize = 20;
+/// Prompts of seed 0 that networks answer once where only their predictions are kept.
+pub const RECORDED: usize = 1280;
+
+impl Named {
+    /// The command that trains it.
+    pub fn recipe(&self) -> String {
+        match self.name.split_once("-seed") {
+            Some((network, seed)) => format!("iclab train experiments/{network}-fast.toml --seed {seed}"),
+            None => format!("iclab train experiments/{}-fast.toml", self.name),
+        }
+    }
+
+    /// Prompts on which it is judged.
+    pub fn evaluation(&self, seed: Seed, count: usize) -> Result<Prompts> {
+        Ok(Task::new(self.function, self.inputs, DIM, self.points)?.sample(seed, "eval", 0, count))
+    }
+}
 
 const fn isotropic(name: &'static str, about: &'static str) -> Named {
     Named { name, about, function: "linear", inputs: "gaussian", points: 41 }
@@ -39,8 +63,14 @@ const fn isotropic(name: &'static str, about: &'static str) -> Named {
 /// Every network that an analysis may need.
 pub const NETWORKS: &[Named] = &[
     isotropic("r1", "Transformer of 12 layers and 8 heads"),
-    Named { inputs: "skewed:kappa=100", ..isotropic("r2", "the same on ill-conditioned data") },
-    Named { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "the same on noisy labels") },
+    isotropic("r1-seed1", "r1 from another seed"),
+    isotropic("r1-seed2", "r1 from another seed"),
+    isotropic("r1-seed3", "r1 from another seed"),
+    isotropic("r1-seed4", "r1 from another seed"),
+    isotropic("r1-along", "r1 at twenty moments of its training"),
+    isotropic("r1-relu", "r1 with ReLU in place of softmax"),
+    Named { inputs: "skewed:kappa=100", ..isotropic("r2", "r1 on ill-conditioned data") },
+    Named { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "r1 on noisy labels") },
     isotropic("r4", "Transformer of 12 layers and 1 head"),
     isotropic("r5", "Transformer of 24 layers and 8 heads"),
     isotropic("r6-8", "Transformer of 1 head, 8 wide"),
@@ -48,6 +78,7 @@ pub const NETWORKS: &[Named] = &[
     isotropic("r6-32", "Transformer of 1 head, 32 wide"),
     isotropic("r6-64", "Transformer of 1 head, 64 wide"),
     isotropic("r7", "LSTM of 10 layers"),
+    isotropic("r7-wide", "LSTM of 10 layers, twice as wide"),
     Named { function: "relu-2nn", points: 101, ..isotropic("r8", "Transformer on two-layer ReLU networks") },
     Named { function: "tanh-2nn", points: 101, ..isotropic("r9", "Transformer on two-layer tanh networks") },
 ];
@@ -63,14 +94,20 @@ pub fn named(name: &str) -> Result<&'static Named> {
 
 /// Where analyses get networks from.
 pub trait Networks: Send + Sync {
-    /// Whether the network of this name is there.
-    fn has(&self, name: &str) -> bool;
+    /// Whether the network of this name is there, and can be asked the first `count` prompts of a seed.
+    fn has(&self, name: &str, seed: Seed, count: usize) -> bool;
 
     /// The network with a read-out fitted for every layer; `tell` hears what is going on.
     fn probed(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>>;
 
     /// The network with its own, trained read-out at every layer, on that state of the layers before the last.
     fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>>;
+
+    /// The network itself, to take parts out of it.
+    fn opened(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Opened>;
+
+    /// The network at moments of its training, with the steps taken by then; none when nothing was kept.
+    fn moments(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn Learner>)>>;
 }
 
 /// Networks in directories: `plan.toml` and `checkpoint.safetensors` each.
@@ -109,30 +146,54 @@ impl Models {
         self.given.get(name).cloned().unwrap_or_else(|| self.root.join(name))
     }
 
-    fn find(&self, name: &str) -> Result<Found> {
+    /// The directory of a network whose files are as they should be.
+    fn checked(&self, name: &str) -> Result<PathBuf> {
         let dir = self.directory(name);
         if dir.join(Card::FILE).is_file() {
             Card::read(&dir)?.verify(&dir)?;
         }
         check_task(named(name)?, &read_plan(&dir)?, &dir)?;
-        probe::find(&dir)
+        Ok(dir)
+    }
+
+    fn find(&self, name: &str) -> Result<Found> {
+        probe::find(&self.checked(name)?)
     }
 }
 
+/// Whether predictions are all that is kept of a network.
+fn only_recorded(dir: &Path) -> bool {
+    dir.join(Recorded::FILE).is_file() && !dir.join(CHECKPOINT).is_file()
+}
+
 impl Networks for Models {
-    fn has(&self, name: &str) -> bool {
-        self.given.contains_key(name) || !self.root.as_os_str().is_empty() && self.root.join(name).is_dir()
+    fn has(&self, name: &str, seed: Seed, count: usize) -> bool {
+        let here = self.given.contains_key(name)
+            || !self.root.as_os_str().is_empty() && self.root.join(name).is_dir();
+        here && (!only_recorded(&self.directory(name)) || seed == Seed(0) && count <= RECORDED)
     }
 
     fn probed(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>> {
-        let opened = self.find(name)?.open(None, &Options::default(), tell)?;
-        opened.notes.iter().for_each(|note| tell(note));
-        Ok(Arc::new(opened.probed))
+        let dir = self.checked(name)?;
+        if only_recorded(&dir) {
+            return Ok(Arc::new(Recorded::read(&dir.join(Recorded::FILE), name)?));
+        }
+        Ok(Arc::new(self.opened(name, tell)?.probed))
     }
 
     fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>> {
         let found = self.find(name)?;
         Ok(Arc::new(Probed::trained_on(state, found.name, found.weights)))
+    }
+
+    fn opened(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Opened> {
+        let opened = self.find(name)?.open(None, &Options::default(), tell)?;
+        opened.notes.iter().for_each(|note| tell(note));
+        Ok(opened)
+    }
+
+    fn moments(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+        moments::of(&self.checked(name)?, tell)
     }
 }
 
