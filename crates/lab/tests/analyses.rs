@@ -203,7 +203,7 @@ fn without_its_network_an_analysis_says_what_it_needs() {
     // every network can be trained from the file that is named
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
     for network in NETWORKS {
-        let path = format!("{root}/{}-fast.toml", network.name);
+        let path = format!("{root}/{}.toml", network.experiment());
         let experiment = lab::experiment::Experiment::read(path.as_ref()).unwrap();
         let task =
             (experiment.task.function.as_str(), experiment.task.inputs.as_str(), experiment.task.points);

@@ -1,8 +1,8 @@
 //! A network against one algorithm: the map, its best matches, their rate, and what of it could be chance.
 
 use super::bench::Lab;
+use super::heatmap_panel;
 use super::study::{Rival, Study, middle};
-use super::{DIM, heatmap_panel};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{At, Axis, LinesPanel, Panel, Reference, Scale, Series, Stroke};
@@ -67,8 +67,7 @@ impl Compared {
         let mut map = map_of(study.network, &layers)?;
         map.a.learner = Id { name: study.who.to_string(), given: Default::default() };
         // where least squares is exact its errors are round-off, and no similarity means anything
-        let round_off =
-            matches!(measure, Measure::Errors(view) if view.first > DIM && study.exact.solver == "ols");
+        let round_off = matches!(measure, Measure::Errors(view) if view.first > study.data.dim && study.exact.solver == "ols");
         let floor = if round_off {
             f64::NAN
         } else {
@@ -78,6 +77,14 @@ impl Compared {
         let middle = middle(lab, study)?;
         let fit = middle.and_then(|(first, last)| fit_rate(&matching, first, last));
         Ok(Compared { rival, map, matching, fit, floor, middle })
+    }
+
+    /// The same with its rate fitted to all layers, for networks with too few to leave any out.
+    pub fn over_all_layers(mut self) -> Compared {
+        let last = self.matching.a.last();
+        self.middle = Some((1, last));
+        self.fit = fit_rate(&self.matching, 1, last);
+        self
     }
 
     /// The map as a panel.

@@ -18,6 +18,7 @@ pub mod interventions;
 mod known_algorithms;
 mod layer_errors;
 mod log_steps;
+mod miniature;
 mod moments;
 mod network_span;
 mod newest_pair;
@@ -53,6 +54,7 @@ use crate::error::{Error, Result, hint};
 use crate::figure::{Figure, HeatmapPanel, Panel, Table};
 use crate::learner::Learner;
 use crate::matching::Matching;
+use crate::models::{self, Named};
 use crate::similarity::Heatmap;
 use crate::solvers;
 
@@ -137,6 +139,7 @@ pub const ANALYSES: &[Analysis] = &[
     other_measures::OWN_READ_OUT,
     other_measures::LEAST_SQUARES,
     ill_conditioned::HARDLY_HURT,
+    miniature::ROW,
     reference::ROW,
 ];
 
@@ -150,6 +153,15 @@ pub fn select(ids: &[String]) -> Result<Vec<&'static Analysis>> {
     }
     let wanted = |a: &&Analysis| ids.is_empty() || ids.iter().any(|id| a.id.eq_ignore_ascii_case(id));
     Ok(ANALYSES.iter().filter(wanted).collect())
+}
+
+/// Rows that ask a network for induced weights or for every layer once more: minutes, where others take seconds.
+const LATE: [&str; 7] = ["F9", "F13", "F14", "F17", "F23", "F27", "Q5"];
+
+/// The order of computing: what needs no network first, what takes minutes last, so that there is soon something to read.
+pub fn cheap_first(mut selected: Vec<&Analysis>) -> Vec<&Analysis> {
+    selected.sort_by_key(|a| (LATE.contains(&a.id), !a.needs.is_empty()));
+    selected
 }
 
 /// An analysis that was not run, and why.
@@ -167,12 +179,13 @@ impl NotRun {
     /// An analysis for want of networks.
     pub fn without(analysis: &Analysis, missing: &[&str]) -> NotRun {
         let one = missing.first().copied().unwrap_or_default();
+        let file = models::named(one).map_or_else(|_| one.to_string(), Named::experiment);
         let folders: Vec<String> = missing.iter().map(|name| format!("models/{name}")).collect();
         NotRun {
             analysis: analysis.id.to_string(),
             title: analysis.title.to_string(),
             why: format!(
-                "needs {} (train it: iclab train experiments/{one}-fast.toml, then --model {one}=runs/{one}-fast-…)",
+                "needs {} (train it: iclab train experiments/{file}.toml, then --model {one}=runs/{file}-…)",
                 folders.join(" and ")
             ),
         }

@@ -2,6 +2,7 @@
 
 mod add;
 mod card;
+mod fingerprint;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,15 +26,24 @@ pub struct Named {
     pub function: &'static str,
     /// Input law it must have been trained on.
     pub inputs: &'static str,
+    /// Dimension of its inputs.
+    pub dim: usize,
     /// Points per prompt.
     pub points: usize,
 }
 
-/// Dimension of every network's inputs.
-const DIM: usize = 20;
+impl Named {
+    /// The experiment that trains it fast.
+    pub fn experiment(&self) -> String {
+        if self.name == MINIATURE { self.name.to_string() } else { format!("{}-fast", self.name) }
+    }
+}
+
+/// A network of our own, small enough to be trained in a minute or two on two cores.
+pub const MINIATURE: &str = "miniature";
 
 const fn isotropic(name: &'static str, about: &'static str) -> Named {
-    Named { name, about, function: "linear", inputs: "gaussian", points: 41 }
+    Named { name, about, function: "linear", inputs: "gaussian", dim: 20, points: 41 }
 }
 
 /// Every network that an analysis may need.
@@ -50,6 +60,7 @@ pub const NETWORKS: &[Named] = &[
     isotropic("r7", "LSTM of 10 layers"),
     Named { function: "relu-2nn", points: 101, ..isotropic("r8", "Transformer on two-layer ReLU networks") },
     Named { function: "tanh-2nn", points: 101, ..isotropic("r9", "Transformer on two-layer tanh networks") },
+    Named { dim: 5, points: 16, ..isotropic(MINIATURE, "Transformer of 6 layers and 2 heads, d=5") },
 ];
 
 /// Finds a network's row by name.
@@ -145,11 +156,11 @@ fn read_plan(dir: &Path) -> Result<Experiment> {
 fn check_task(named: &Named, experiment: &Experiment, dir: &Path) -> Result<()> {
     let task = &experiment.task;
     let found = (task.function.as_str(), task.inputs.as_str(), task.dim, task.points);
-    if found == (named.function, named.inputs, DIM, named.points) {
+    if found == (named.function, named.inputs, named.dim, named.points) {
         return Ok(());
     }
     let why = format!(
-        "task {} of {} inputs, d={}, {} points; accepted for {} ({}): {} of {} inputs, d={DIM}, {} points",
+        "task {} of {} inputs, d={}, {} points; accepted for {} ({}): {} of {} inputs, d={}, {} points",
         found.0,
         found.1,
         found.2,
@@ -158,6 +169,7 @@ fn check_task(named: &Named, experiment: &Experiment, dir: &Path) -> Result<()> 
         named.about,
         named.function,
         named.inputs,
+        named.dim,
         named.points
     );
     Err(Error::Content { path: dir.join(PLAN), why })
