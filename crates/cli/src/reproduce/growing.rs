@@ -84,3 +84,32 @@ impl<'a> Growing<'a> {
         directory.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_there_before_the_run_is_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("report");
+        let plan = Plan { command: "reproduce", analyses: vec!["E3"], models: vec![], prompts: 16, seed: 0 };
+        let lab = lab::analyses::Lab::new(lab::Seed(0), 16);
+        let row = lab::analyses::select(&["E3".to_string()]).unwrap()[0];
+        let found = [lab::analyses::run(row, &lab).unwrap()];
+        let page = || std::fs::read_to_string(out.join("index.html")).unwrap();
+        let mut growing = Growing::begin(&out, &plan, Instant::now()).unwrap();
+        let running = Running { done: 1, of: 7 };
+        growing.show(&found, &About::default(), running).unwrap();
+        assert!(!out.exists(), "not before its time");
+        growing.next = Instant::now();
+        growing.show(&[], &About::default(), running).unwrap();
+        assert!(!out.exists(), "nothing to show");
+        growing.show(&found, &About::default(), running).unwrap();
+        assert!(page().contains("Still running: 1 of 7") && page().contains("id=\"a-E3\""));
+        assert!(growing.next > Instant::now());
+        growing.finish(&found, &About::default()).unwrap();
+        assert!(!page().contains("Still running") && page().contains("id=\"a-E3\""));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+    }
+}

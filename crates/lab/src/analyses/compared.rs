@@ -2,7 +2,7 @@
 
 use super::bench::Lab;
 use super::heatmap_panel;
-use super::study::{Rival, Study, middle};
+use super::study::{MIDDLE_RULE, Rival, Study, middle};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{At, Axis, LinesPanel, Panel, Reference, Scale, Series, Stroke};
@@ -25,6 +25,7 @@ pub struct Compared {
     /// Highest similarity of the exact solution with any step of the algorithm: what having converged is worth.
     pub floor: f64,
     middle: Option<(u64, u64)>,
+    rule: &'static str,
 }
 
 /// Which errors are compared, and how.
@@ -76,13 +77,14 @@ impl Compared {
         let matching = matching::bootstrap(&map, lab.seed);
         let middle = middle(lab, study)?;
         let fit = middle.and_then(|(first, last)| fit_rate(&matching, first, last));
-        Ok(Compared { rival, map, matching, fit, floor, middle })
+        Ok(Compared { rival, map, matching, fit, floor, middle, rule: MIDDLE_RULE })
     }
 
     /// The same with its rate fitted to all layers, for networks with too few to leave any out.
     pub fn over_all_layers(mut self) -> Compared {
         let last = self.matching.a.last();
         self.middle = Some((1, last));
+        self.rule = "Rates are fitted to all layers whose best match is not at an end of the search.";
         self.fit = fit_rate(&self.matching, 1, last);
         self
     }
@@ -145,6 +147,11 @@ impl Compared {
             series,
             references,
         })
+    }
+
+    /// How they were chosen, in words.
+    pub fn rule(&self) -> &'static str {
+        self.rule
     }
 
     /// The layers to which the rate is fitted.

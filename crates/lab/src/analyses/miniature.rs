@@ -1,7 +1,7 @@
 //! M1: the paper's question asked of a network that is trained in a minute.
 
 use super::compared::{Compared, Measure};
-use super::shown::{best_figure, best_table, maps_figure, ranges_table};
+use super::shown::{best_figure, best_table, maps_figure};
 use super::study::MINIATURE;
 use super::{Analysis, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
@@ -84,6 +84,6 @@ fn run(lab: &Lab) -> Result<Outcome> {
         best_figure("m1-best", study, &[(&newton, Scale::Linear), (&gd, Scale::Log2)]),
         curve,
     ];
-    let tables = vec![best_table(lab, "m1-best-matches", &both), ranges_table("m1-ranges", &both)];
+    let tables = vec![best_table(lab, "m1-best-matches", &both)];
     Ok(Outcome { claims, figures, tables })
 }
