@@ -140,6 +140,24 @@ impl Claim {
         self
     }
 
+    /// Adds to a failure whether its prompts could have turned it.
+    pub fn explain(&mut self) {
+        if self.verdict != Verdict::Fails {
+            return;
+        }
+        let words = match self.interval {
+            Some((low, high)) if self.bound.admits(low) || self.bound.admits(high) => {
+                "The 95 % interval reaches what is required: other prompts could turn the verdict."
+            }
+            Some(_) => {
+                "The 95 % interval lies outside what is required: other prompts would not turn the verdict."
+            }
+            None if self.measured.is_nan() => "Nothing could be measured.",
+            None => "The figure shows what lies behind the number.",
+        };
+        self.why = format!("{} {words}", self.why).trim().to_string();
+    }
+
     /// The same claim, shown by a figure.
     pub fn figure(mut self, id: &str) -> Self {
         self.figure = Some(id.to_string());

@@ -216,7 +216,8 @@ impl Compared {
         );
         let claim = Claim::new(id, Kind::Paper, statement, evidence, Bound::AtLeast(0.0))
             .quoted(quoted)
-            .figure(figure);
+            .figure(figure)
+            .why(self.why_not(sign));
         match self.fit.as_ref().and_then(|f| f.evidence_interval) {
             Some((low, high)) => claim.interval((sign * low).min(sign * high), (sign * low).max(sign * high)),
             None => claim,
@@ -242,6 +243,39 @@ impl Compared {
         let claim =
             Claim::new(id, Kind::Paper, statement, slope * scale, bound).quoted(quoted).figure(figure);
         interval.map_or(claim.clone(), |(low, high)| claim.interval(low * scale, high * scale))
+    }
+
+    /// Best step of each fitted layer and what the later half of them would say, to explain a trend that is not found.
+    fn why_not(&self, sign: f64) -> String {
+        let Some((first, last)) = self.middle else {
+            return "No layer does better than two Newton steps.".into();
+        };
+        let best = (first..=last).map(|layer| {
+            let step = self.matching.step_for(layer).map_or("none".into(), |s| s.to_string());
+            format!("{layer}→{step}")
+        });
+        let best = best.collect::<Vec<_>>().join(", ");
+        let half = first.midpoint(last);
+        let later = fit_rate(&self.matching, half, last).map_or(String::new(), |fit| {
+            let evidence = sign * fit.evidence_for_exponential();
+            format!(" Over layers {half} to {last} alone the difference is {evidence:+.1}.")
+        });
+        format!("Best steps by layer: {best}.{later}")
+    }
+
+    /// Why similarity may not prefer this algorithm to another one, in words.
+    pub fn why_not_ahead_of(&self, other: &Compared) -> String {
+        let exact = if self.floor.is_nan() {
+            "Where least squares is exact there is no floor to compare with.".to_string()
+        } else {
+            format!(
+                "The exact solution itself has {} {:.4} with {} and {:.4} with {}: near convergence any two solvers are this much alike.",
+                self.map.label, self.floor, self.rival.label, other.floor, other.rival.label
+            )
+        };
+        format!(
+            "{exact} What tells the algorithms apart is the rate of their best matches (F3), not how similar they are."
+        )
     }
 
     /// What the fit says, in words.

@@ -29,7 +29,9 @@ mod operations;
 mod other_measures;
 mod over_layers;
 mod over_pairs;
+mod preconditioning;
 mod progression;
+mod prompt_layout;
 mod quasi_newton;
 mod reference;
 mod relu_heads;
@@ -87,6 +89,7 @@ pub struct Outcome {
 
 /// Every analysis, in the order of the report.
 pub const ANALYSES: &[Analysis] = &[
+    prompt_layout::ROW,
     convergence::ROW,
     layer_errors::ROW,
     error_maps::ROW,
@@ -139,6 +142,7 @@ pub const ANALYSES: &[Analysis] = &[
     other_measures::OWN_READ_OUT,
     other_measures::LEAST_SQUARES,
     ill_conditioned::HARDLY_HURT,
+    preconditioning::ROW,
     miniature::ROW,
     reference::ROW,
 ];
@@ -195,7 +199,12 @@ impl NotRun {
 /// Runs one analysis and times it.
 pub fn run(analysis: &Analysis, lab: &Lab) -> Result<Findings> {
     let start = Instant::now();
-    let outcome = (analysis.run)(lab)?;
+    let mut outcome = (analysis.run)(lab)?;
+    let first = outcome.figures.first().map(|figure| figure.id.clone());
+    for claim in &mut outcome.claims {
+        claim.figure = claim.figure.take().or_else(|| first.clone());
+        claim.explain();
+    }
     Ok(Findings {
         analysis: analysis.id.to_string(),
         title: analysis.title.to_string(),
