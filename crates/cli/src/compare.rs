@@ -178,7 +178,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         seconds: start.elapsed().as_secs_f64(),
         plan_hash: plan::hash(&plan),
         machine: reproduce::machine(),
-        not_run: vec![],
+        ..Default::default()
     };
     let result = json!({
         "a": plan.a, "b": plan.b, "measure": map.label, "prompts": count,

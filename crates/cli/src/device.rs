@@ -41,6 +41,17 @@ pub struct DeviceArgs {
     precision: Option<PrecisionChoice>,
 }
 
+impl DeviceArgs {
+    /// The same wishes as typed.
+    pub fn arguments(&self) -> Vec<String> {
+        let name = |value: Option<clap::builder::PossibleValue>| value.map(|v| v.get_name().to_string());
+        let device = name(self.device.to_possible_value()).map(|name| ["--device".to_string(), name]);
+        let precision = self.precision.and_then(|p| name(p.to_possible_value()));
+        let precision = precision.map(|name| ["--precision".to_string(), name]);
+        device.into_iter().chain(precision).flatten().collect()
+    }
+}
+
 /// The device of a run, and why it is not another.
 pub struct Chosen {
     /// Where to train.

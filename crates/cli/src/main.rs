@@ -79,7 +79,17 @@ enum Command {
     Man(shell::ManArgs),
 }
 
+/// `iclab … | head` ends when nobody reads any more, as other programs do, instead of with a panic.
+#[cfg(unix)]
+fn end_with_the_reader() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no other thread runs yet, and the default action runs no code of ours.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+}
+
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    end_with_the_reader();
     let result = match Cli::parse().command {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Claims(args) => reproduce::claims(&args),

@@ -368,7 +368,7 @@ fn reproduce_writes_a_report_that_claims_can_read() {
     // an older report is replaced as a whole
     done(dir.path(), &["reproduce", "--only", "E2", "--prompts", "64", "--out", "r"]);
     assert_eq!(json(&done(dir.path(), &["claims", "--report", "r", "--json"])).as_array().unwrap().len(), 2);
-    assert_eq!(entries(dir.path()), ["r"]);
+    assert_eq!(entries(dir.path()), [".iclab", "r"]);
     // a claim that fails turns the exit code to 1
     let ledger = dir.path().join("r/ledger.json");
     let text = std::fs::read_to_string(&ledger).unwrap();

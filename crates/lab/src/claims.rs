@@ -9,9 +9,9 @@ use crate::stats::Estimate;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Bound {
     /// measured ≤ bound
-    AtMost(f64),
+    AtMost(#[serde(with = "crate::exact")] f64),
     /// measured ≥ bound
-    AtLeast(f64),
+    AtLeast(#[serde(with = "crate::exact")] f64),
     /// low ≤ measured ≤ high
     Within(f64, f64),
     /// The paper gives nothing to compare with; the value is reported only.
@@ -77,9 +77,10 @@ pub struct Claim {
     /// The number or words of the paper (or of the reference table), when there are any.
     pub quoted: String,
     /// The measured value; NaN is written as null.
-    #[serde(deserialize_with = "nan_if_null")]
+    #[serde(with = "crate::exact")]
     pub measured: f64,
     /// 95 % interval of the measured value, when it has one.
+    #[serde(with = "crate::exact")]
     pub interval: Option<(f64, f64)>,
     /// What the value must satisfy.
     pub bound: Bound,
@@ -87,6 +88,9 @@ pub struct Claim {
     pub verdict: Verdict,
     /// Figure that shows it, by id.
     pub figure: Option<String>,
+    /// Why it fails, where it does; a sentence or two.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 impl Claim {
@@ -107,6 +111,7 @@ impl Claim {
             bound,
             verdict,
             figure: None,
+            why: String::new(),
         }
     }
 
@@ -127,15 +132,37 @@ impl Claim {
         self
     }
 
+    /// The same claim with what explains a failure; nothing where it does not fail.
+    pub fn why(mut self, words: impl Into<String>) -> Self {
+        if self.verdict == Verdict::Fails {
+            self.why = words.into();
+        }
+        self
+    }
+
+    /// Adds to a failure whether its prompts could have turned it.
+    pub fn explain(&mut self) {
+        if self.verdict != Verdict::Fails {
+            return;
+        }
+        let words = match self.interval {
+            Some((low, high)) if self.bound.admits(low) || self.bound.admits(high) => {
+                "The 95 % interval reaches what is required: other prompts could turn the verdict."
+            }
+            Some(_) => {
+                "The 95 % interval lies outside what is required: other prompts would not turn the verdict."
+            }
+            None if self.measured.is_nan() => "Nothing could be measured.",
+            None => "The figure shows what lies behind the number.",
+        };
+        self.why = format!("{} {words}", self.why).trim().to_string();
+    }
+
     /// The same claim, shown by a figure.
     pub fn figure(mut self, id: &str) -> Self {
         self.figure = Some(id.to_string());
         self
     }
-}
-
-fn nan_if_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
-    Ok(Option::<f64>::deserialize(value)?.unwrap_or(f64::NAN))
 }
 
 /// Everything one analysis found.

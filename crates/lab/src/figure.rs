@@ -57,6 +57,7 @@ pub struct Block {
     /// Its name: `V₁`.
     pub name: String,
     /// `values[row][column]`, as many of both as the slots have entries.
+    #[serde(with = "crate::exact")]
     pub values: Vec<Vec<f64>>,
 }
 
@@ -79,6 +80,7 @@ pub struct Axis {
     /// The mapping.
     pub scale: Scale,
     /// Fixed ends; from the data when absent. On a log axis smaller values are clipped at the lower end.
+    #[serde(with = "crate::exact")]
     pub range: Option<(f64, f64)>,
 }
 
@@ -109,6 +111,7 @@ pub struct HeatmapPanel {
     /// Steps of B, one per row.
     pub y_steps: Vec<u64>,
     /// `values[row][column]`; NaN where undefined (a learner diverged on most prompts).
+    #[serde(with = "crate::exact")]
     pub values: Vec<Vec<f64>>,
     /// Label of the colour scale: `SimE`.
     pub value_label: String,
@@ -117,6 +120,7 @@ pub struct HeatmapPanel {
     /// Per column the bootstrap interval of the best-matching row (inclusive), if computed.
     pub best_interval: Vec<Option<(usize, usize)>>,
     /// Similarity of the two learners when both have converged: what any two solvers share.
+    #[serde(with = "crate::exact")]
     pub floor: Option<f64>,
 }
 
@@ -154,12 +158,15 @@ pub struct Series {
     /// Legend entry.
     pub label: String,
     /// Data; a non-finite y breaks the line.
+    #[serde(with = "crate::exact")]
     pub points: Vec<(f64, f64)>,
     /// Interval per point (low, high), same length as `points`, or empty.
+    #[serde(with = "crate::exact")]
     pub band: Vec<(f64, f64)>,
     /// How to draw it.
     pub stroke: Stroke,
     /// Position in an ordered family (Newton step 5 of 0…24) from 0 to 1 for a graded colour; a categorical colour when absent.
+    #[serde(with = "crate::exact")]
     pub grade: Option<f64>,
 }
 
@@ -201,9 +208,9 @@ pub struct Reference {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum At {
     /// A vertical line.
-    X(f64),
+    X(#[serde(with = "crate::exact")] f64),
     /// A horizontal line.
-    Y(f64),
+    Y(#[serde(with = "crate::exact")] f64),
 }
 
 /// A small table of text, for what is better read than seen.

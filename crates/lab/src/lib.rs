@@ -4,6 +4,7 @@
 //! Axes, everywhere: `s` step, `b` prompt, `t` pairs read so far, `d` feature, `q` query.
 
 mod error;
+pub mod exact;
 pub mod registry;
 pub mod seed;
 

@@ -13,6 +13,9 @@ addEventListener("hashchange", () => {
   const row = document.getElementById(location.hash.slice(1));
   if (row && row.closest("#ledger") && !row.offsetParent) filters.children[0].click();
 });
+// A report that is still growing is read again every ten seconds, but never from under a reader who has scrolled.
+if (document.querySelector(".running"))
+  setInterval(() => document.visibilityState === "visible" && scrollY < 200 && location.reload(), 10000);
 // Values under the pointer at once, also by touch; without this script the browser's own tooltips show them.
 const tip = document.createElement("div");
 tip.className = "tip";

@@ -34,6 +34,7 @@ pub fn index_html(findings: &[Findings], about: &About) -> String {
          <a class=\"skip\" href=\"#ledger\">Skip to the ledger</a>\n",
         escape(&about.title)
     );
+    still_running(&mut out, about);
     masthead(&mut out, findings, about);
     out.push_str("<div class=\"page-grid\">\n");
     contents(&mut out, findings);
@@ -42,12 +43,25 @@ pub fn index_html(findings: &[Findings], about: &About) -> String {
     left_out(&mut out, &about.not_run);
     let mut table_number = 0;
     for found in findings {
-        section(&mut out, found, &numbers, &mut table_number);
+        section(&mut out, found, about, &numbers, &mut table_number);
     }
     out.push_str("</main>\n</div>\n");
     footer(&mut out, findings, about);
     let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
     out
+}
+
+/// Says that there is more to come; the script reloads the page while its reader is still at the top.
+fn still_running(out: &mut String, about: &About) {
+    let Some(running) = about.running else { return };
+    let (done, of) = (running.done, running.of);
+    let _ = write!(
+        out,
+        "<p class=\"running\" role=\"status\" style=\"--share:{:.1}%\"><b>Still running: {done} of {of} analyses.</b> \
+         <span>What is measured is below, the rest follows. <a href=\"\">Reload</a> for more; if the run was stopped, the same \
+         command goes on where it was.</span></p>\n",
+        100.0 * done as f64 / of.max(1) as f64
+    );
 }
 
 fn masthead(out: &mut String, findings: &[Findings], about: &About) {
@@ -171,7 +185,7 @@ fn ledger_row(out: &mut String, claim: &Claim, numbers: &Numbers<'_>) {
     let bound = if claim.bound == Bound::None { String::new() } else { bound_text(claim.bound) };
     let _ = writeln!(
         out,
-        "<tr id=\"{}\" data-verdict=\"{}\" data-kind=\"{}\"><th scope=\"row\"><code>{}</code>{tag}<p>{}</p></th>\
+        "<tr id=\"{}\" data-verdict=\"{}\" data-kind=\"{}\"><th scope=\"row\"><code>{}</code>{tag}<p>{}</p>{}</th>\
          <td data-label=\"Quoted\">{}</td><td data-label=\"Measured\">{}</td><td data-label=\"Required\" \
          class=\"num\">{}</td><td class=\"verdict\">{}</td><td class=\"link\">{}</td></tr>",
         slug("c", &claim.id),
@@ -179,12 +193,21 @@ fn ledger_row(out: &mut String, claim: &Claim, numbers: &Numbers<'_>) {
         kind_word(claim.kind),
         escape(&claim.id),
         escape(&claim.statement),
+        why(claim),
         escape(&claim.quoted),
         measured(claim),
         escape(&bound),
         badge(claim.verdict),
         figure_link(claim, numbers),
     );
+}
+
+/// What explains a failure, as a paragraph.
+fn why(claim: &Claim) -> String {
+    if claim.why.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"why\">{}</p>", escape(&claim.why))
 }
 
 fn measured(claim: &Claim) -> String {
@@ -202,7 +225,13 @@ fn figure_link(claim: &Claim, numbers: &Numbers<'_>) -> String {
     found.map_or_else(String::new, |(id, n)| format!("<a href=\"#{}\">Figure {n}</a>", slug("fig", id)))
 }
 
-fn section(out: &mut String, found: &Findings, numbers: &Numbers<'_>, table_number: &mut usize) {
+fn section(
+    out: &mut String,
+    found: &Findings,
+    about: &About,
+    numbers: &Numbers<'_>,
+    table_number: &mut usize,
+) {
     let _ = write!(
         out,
         "<section class=\"analysis\" id=\"{}\">\n<h2><span class=\"id\">{}</span> {}</h2>\n<p class=\"summary\">{}</p>\n",
@@ -216,10 +245,11 @@ fn section(out: &mut String, found: &Findings, numbers: &Numbers<'_>, table_numb
         for claim in &found.claims {
             let _ = writeln!(
                 out,
-                "<li>{}<span class=\"statement\"><a href=\"#{}\">{}</a></span><span class=\"value\">{}</span></li>",
+                "<li>{}<span class=\"statement\"><a href=\"#{}\">{}</a>{}</span><span class=\"value\">{}</span></li>",
                 badge(claim.verdict),
                 slug("c", &claim.id),
                 escape(&claim.statement),
+                why(claim),
                 measured(claim)
             );
         }
@@ -232,10 +262,11 @@ fn section(out: &mut String, found: &Findings, numbers: &Numbers<'_>, table_numb
         *table_number += 1;
         draw_table(out, table, *table_number);
     }
+    let kept = if about.kept.contains(&found.analysis) { ", kept from an earlier run" } else { "" };
     let _ = write!(
         out,
-        "<p class=\"rerun\">Run again: <code>iclab reproduce --only {}</code> <span>({})</span></p>\n</section>\n",
-        escape(&found.analysis),
+        "<p class=\"rerun\">Run again: <code>{}</code> <span>({}{kept})</span></p>\n</section>\n",
+        escape(&about.rerun(&found.analysis)),
         format_seconds(found.seconds)
     );
 }

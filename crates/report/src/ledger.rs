@@ -118,6 +118,9 @@ pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], colour: bool) -> S
             if !claim.quoted.is_empty() {
                 let _ = write!(words, " (quoted: {})", claim.quoted);
             }
+            if !claim.why.is_empty() {
+                let _ = write!(words, " Why: {}", claim.why);
+            }
             for line in lines(&words, WIDTH - INDENT) {
                 let _ = writeln!(out, "{}{}", " ".repeat(INDENT), paint("2", &line));
             }

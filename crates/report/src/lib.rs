@@ -7,12 +7,14 @@
 //!                  ├─ heatmap ── palette, panel ───────┼─ svg ─┬─ png
 //!                  └─ blocks ──────────────────────────┘       │
 //! Figure, Table ── csv                                          └─ html (with Claims by way of ledger)
+//! Figure ── drawn: its files, once, however often a growing report is written
 //! Findings ── write: index.html, figures/, tables/, ledger.json
 //! ```
 
 mod axis;
 mod blocks;
 mod csv;
+mod drawn;
 mod families;
 mod heatmap;
 mod html;
@@ -35,15 +37,16 @@ extern crate self as report; // the gallery's fixture, shared with the tests, na
 use std::path::PathBuf;
 
 use lab::analyses::NotRun;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use csv::{figure_csv, table_csv};
+pub use drawn::Drawn;
 pub use html::index_html;
 pub use layout::figure_svg;
 pub use ledger::{Counts, bound_text, interval_text, ledger_text};
 pub use png::figure_png;
 pub use text::{escape, format_number, format_seconds};
-pub use write::write;
+pub use write::{write, write_drawn};
 
 /// What went wrong while drawing or writing.
 #[derive(Debug, thiserror::Error)]
@@ -100,9 +103,36 @@ pub struct About {
     pub plan_hash: String,
     /// The machine in words; may be empty.
     pub machine: String,
+    /// How far the run is, while it is going on.
+    pub running: Option<Running>,
+    /// Options that make `iclab reproduce --only ID` measure the same again: ` --prompts 64 --seed 1`.
+    #[serde(skip)]
+    pub options: String,
+    /// Analyses whose findings were kept from an earlier run.
+    #[serde(skip)]
+    pub kept: Vec<String>,
     /// What was left out, and why; a field of the ledger of its own.
     #[serde(skip)]
     pub not_run: Vec<NotRun>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    /// Analyses whose findings are in the report.
+    pub done: usize,
+    /// Analyses that were asked for.
+    pub of: usize,
+}
+
+impl About {
+    /// The command that measures one analysis again; outside `iclab reproduce` that is the command itself.
+    pub fn rerun(&self, analysis: &str) -> String {
+        if !self.command.starts_with("iclab reproduce") {
+            return self.command.clone();
+        }
+        format!("iclab reproduce --only {analysis}{}", self.options)
+    }
 }
 
 impl Default for About {
@@ -121,6 +151,9 @@ impl Default for About {
             seconds: 0.0,
             plan_hash: String::new(),
             machine: String::new(),
+            running: None,
+            options: String::new(),
+            kept: Vec::new(),
             not_run: Vec::new(),
         }
     }

@@ -7,13 +7,9 @@ use std::path::Path;
 use lab::analyses::NotRun;
 use lab::claims::{Claim, Findings};
 use lab::figure::Figure;
-use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::{About, Counts, Error, figure_csv, figure_png, figure_svg, index_html, table_csv};
-
-/// Pixels per SVG unit in PNGs: sharp on screens and at column width in print.
-const PNG_SCALE: f32 = 2.5;
+use crate::{About, Counts, Drawn, Error, index_html, table_csv};
 
 /// The ledger as other programs read it. A value or bound that is not finite is `null`.
 #[derive(Serialize)]
@@ -29,15 +25,21 @@ struct Group<'a> {
     analysis: &'a str,
     title: &'a str,
     seconds: f64,
+    /// Whether the findings were kept from an earlier run with the same inputs.
+    from_cache: bool,
+    /// The command that measures it again.
+    rerun: String,
     claims: &'a [Claim],
 }
 
 impl Group<'_> {
-    fn of(found: &Findings) -> Group<'_> {
+    fn of<'a>(found: &'a Findings, about: &About) -> Group<'a> {
         Group {
             analysis: &found.analysis,
             title: &found.title,
             seconds: found.seconds,
+            from_cache: about.kept.contains(&found.analysis),
+            rerun: about.rerun(&found.analysis),
             claims: &found.claims,
         }
     }
@@ -47,6 +49,11 @@ impl Group<'_> {
 ///
 /// The caller renames the directory into place, so a reader never sees half a report.
 pub fn write(findings: &[Findings], about: &About, dir: &Path) -> Result<(), Error> {
+    write_drawn(findings, about, &mut Drawn::default(), dir)
+}
+
+/// The same for a report that grows: figures that were drawn before are not drawn again.
+pub fn write_drawn(findings: &[Findings], about: &About, drawn: &mut Drawn, dir: &Path) -> Result<(), Error> {
     let figures: Vec<&Figure> = findings.iter().flat_map(|f| &f.figures).collect();
     let tables: Vec<_> = findings.iter().flat_map(|f| &f.tables).collect();
     check_ids("figure", figures.iter().map(|f| f.id.as_str()))?;
@@ -60,18 +67,20 @@ pub fn write(findings: &[Findings], about: &About, dir: &Path) -> Result<(), Err
         Ok::<_, Error>(path)
     };
     let figure_dir = folder("figures")?;
-    figures.par_iter().try_for_each(|figure| {
+    drawn.draw(&figures)?;
+    for figure in figures {
         let path = |ending: &str| figure_dir.join(format!("{}.{ending}", figure.id));
-        save(&path("svg"), figure_svg(figure).as_bytes())?;
-        save(&path("csv"), figure_csv(figure).as_bytes())?;
-        save(&path("png"), &figure_png(figure, PNG_SCALE)?)
-    })?;
+        let files = drawn.files(&figure.id);
+        save(&path("svg"), &files.svg)?;
+        save(&path("csv"), &files.csv)?;
+        save(&path("png"), &files.png)?;
+    }
     let table_dir = folder("tables")?;
     for table in tables {
         save(&table_dir.join(format!("{}.csv", table.id)), table_csv(table).as_bytes())?;
     }
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
-    let groups = findings.iter().map(Group::of).collect();
+    let groups = findings.iter().map(|found| Group::of(found, about)).collect();
     let ledger = Ledger { about, counts, analyses: groups, not_run: &about.not_run };
     save(&dir.join("ledger.json"), &serde_json::to_vec_pretty(&ledger)?)?;
     save(&dir.join("index.html"), index_html(findings, about).as_bytes())

@@ -15,13 +15,15 @@ use crate::solvers;
 use crate::stats::{Estimate, mean};
 use crate::steps::Steps;
 
-/// The law of some prompts in d = 20 dimensions.
+/// The law of some prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Data<'a> {
     /// Function class.
     pub function: &'a str,
     /// Input law.
     pub inputs: &'a str,
+    /// Dimension of the inputs.
+    pub dim: usize,
     /// Points per prompt.
     pub points: usize,
 }
@@ -29,7 +31,7 @@ pub struct Data<'a> {
 impl Data<'_> {
     /// Its task.
     pub fn task(&self) -> Result<Task> {
-        Task::new(self.function, self.inputs, DIM, self.points)
+        Task::new(self.function, self.inputs, self.dim, self.points)
     }
 
     /// Pairs read at the last position.
@@ -40,8 +42,8 @@ impl Data<'_> {
 
 /// Weights take T answers per prefix, so fewer prompts do.
 const WEIGHT_PROMPTS: usize = 128;
-/// Queries per prompt for induced weights: T ≫ d.
-const QUERIES: usize = 10 * DIM;
+/// Queries per prompt and dimension for induced weights: T ≫ d.
+const QUERIES_PER_DIM: usize = 10;
 
 /// What was made already, by a text that says all about it.
 type Made<T> = Mutex<HashMap<String, Arc<T>>>;
@@ -147,12 +149,12 @@ impl Lab {
 
     /// The evaluation prompts of linear regression (d=20, 41 points) under an input law.
     pub fn prompts(&self, inputs: &str) -> Result<Arc<Prompts>> {
-        self.sample(&Data { function: "linear", inputs, points: POINTS })
+        self.sample(&Data { function: "linear", inputs, dim: DIM, points: POINTS })
     }
 
     /// The trajectory of an algorithm on [`Lab::prompts`].
     pub fn trajectory(&self, learner: &str, inputs: &str, steps: &Steps) -> Result<Arc<Trajectory>> {
-        self.path(learner, &Data { function: "linear", inputs, points: POINTS }, steps)
+        self.path(learner, &Data { function: "linear", inputs, dim: DIM, points: POINTS }, steps)
     }
 
     /// The evaluation prompts of a law.
@@ -176,7 +178,7 @@ impl Lab {
         self.made(&self.questions, format!("{data:?}"), || {
             let lengths = (1..=data.last()).collect();
             let count = self.count.min(WEIGHT_PROMPTS);
-            Ok(data.task()?.questions(self.seed, "eval", 0, count, lengths, QUERIES))
+            Ok(data.task()?.questions(self.seed, "eval", 0, count, lengths, QUERIES_PER_DIM * data.dim))
         })
     }
 

@@ -1,8 +1,8 @@
 //! A network against one algorithm: the map, its best matches, their rate, and what of it could be chance.
 
 use super::bench::Lab;
-use super::study::{Rival, Study, middle};
-use super::{DIM, heatmap_panel};
+use super::heatmap_panel;
+use super::study::{MIDDLE_RULE, Rival, Study, middle};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{At, Axis, LinesPanel, Panel, Reference, Scale, Series, Stroke};
@@ -25,6 +25,7 @@ pub struct Compared {
     /// Highest similarity of the exact solution with any step of the algorithm: what having converged is worth.
     pub floor: f64,
     middle: Option<(u64, u64)>,
+    rule: &'static str,
 }
 
 /// Which errors are compared, and how.
@@ -67,8 +68,7 @@ impl Compared {
         let mut map = map_of(study.network, &layers)?;
         map.a.learner = Id { name: study.who.to_string(), given: Default::default() };
         // where least squares is exact its errors are round-off, and no similarity means anything
-        let round_off =
-            matches!(measure, Measure::Errors(view) if view.first > DIM && study.exact.solver == "ols");
+        let round_off = matches!(measure, Measure::Errors(view) if view.first > study.data.dim && study.exact.solver == "ols");
         let floor = if round_off {
             f64::NAN
         } else {
@@ -77,7 +77,16 @@ impl Compared {
         let matching = matching::bootstrap(&map, lab.seed);
         let middle = middle(lab, study)?;
         let fit = middle.and_then(|(first, last)| fit_rate(&matching, first, last));
-        Ok(Compared { rival, map, matching, fit, floor, middle })
+        Ok(Compared { rival, map, matching, fit, floor, middle, rule: MIDDLE_RULE })
+    }
+
+    /// The same with its rate fitted to all layers, for networks with too few to leave any out.
+    pub fn over_all_layers(mut self) -> Compared {
+        let last = self.matching.a.last();
+        self.middle = Some((1, last));
+        self.rule = "Rates are fitted to all layers whose best match is not at an end of the search.";
+        self.fit = fit_rate(&self.matching, 1, last);
+        self
     }
 
     /// The map as a panel.
@@ -138,6 +147,11 @@ impl Compared {
             series,
             references,
         })
+    }
+
+    /// How they were chosen, in words.
+    pub fn rule(&self) -> &'static str {
+        self.rule
     }
 
     /// The layers to which the rate is fitted.
@@ -202,7 +216,8 @@ impl Compared {
         );
         let claim = Claim::new(id, Kind::Paper, statement, evidence, Bound::AtLeast(0.0))
             .quoted(quoted)
-            .figure(figure);
+            .figure(figure)
+            .why(self.why_not(sign));
         match self.fit.as_ref().and_then(|f| f.evidence_interval) {
             Some((low, high)) => claim.interval((sign * low).min(sign * high), (sign * low).max(sign * high)),
             None => claim,
@@ -228,6 +243,39 @@ impl Compared {
         let claim =
             Claim::new(id, Kind::Paper, statement, slope * scale, bound).quoted(quoted).figure(figure);
         interval.map_or(claim.clone(), |(low, high)| claim.interval(low * scale, high * scale))
+    }
+
+    /// Best step of each fitted layer and what the later half of them would say, to explain a trend that is not found.
+    fn why_not(&self, sign: f64) -> String {
+        let Some((first, last)) = self.middle else {
+            return "No layer does better than two Newton steps.".into();
+        };
+        let best = (first..=last).map(|layer| {
+            let step = self.matching.step_for(layer).map_or("none".into(), |s| s.to_string());
+            format!("{layer}→{step}")
+        });
+        let best = best.collect::<Vec<_>>().join(", ");
+        let half = first.midpoint(last);
+        let later = fit_rate(&self.matching, half, last).map_or(String::new(), |fit| {
+            let evidence = sign * fit.evidence_for_exponential();
+            format!(" Over layers {half} to {last} alone the difference is {evidence:+.1}.")
+        });
+        format!("Best steps by layer: {best}.{later}")
+    }
+
+    /// Why similarity may not prefer this algorithm to another one, in words.
+    pub fn why_not_ahead_of(&self, other: &Compared) -> String {
+        let exact = if self.floor.is_nan() {
+            "Where least squares is exact there is no floor to compare with.".to_string()
+        } else {
+            format!(
+                "The exact solution itself has {} {:.4} with {} and {:.4} with {}: near convergence any two solvers are this much alike.",
+                self.map.label, self.floor, self.rival.label, other.floor, other.rival.label
+            )
+        };
+        format!(
+            "{exact} What tells the algorithms apart is the rate of their best matches (F3), not how similar they are."
+        )
     }
 
     /// What the fit says, in words.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::bench::{Data, Lab};
+use super::bench::Lab;
+use super::study::ISOTROPIC;
 use super::{Analysis, Outcome, POINTS, heatmap_panel};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
@@ -29,8 +30,7 @@ pub const ROW: Analysis = Analysis {
 const ALIKE: f64 = 0.95;
 
 fn run(lab: &Lab) -> Result<Outcome> {
-    let data = Data { function: "linear", inputs: "gaussian", points: POINTS };
-    let prompts = lab.sample(&data)?.head(RECORDED, POINTS);
+    let prompts = lab.sample(&ISOTROPIC.data)?.head(RECORDED, POINTS);
     let moments = measure(&lab.moments("r1-along")?, &prompts)?;
     let mut outcome = shown("r1-along", &moments);
     let last = |m: &Moment| *m.matching.similarity.last().unwrap_or(&f64::NAN);

@@ -7,8 +7,10 @@ use super::{Analysis, Lab, Outcome};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{Figure, Scale};
+use crate::learner::Trajectory;
 use crate::rates::Trend;
 use crate::similarity::View;
+use crate::stats::median_of;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {
@@ -90,7 +92,8 @@ pub fn maps(lab: &Lab, study: &Study, id: &str, slope: Bound, quoted: &str) -> R
             Bound::Within(18.0, 24.0),
         )
         .quoted("near 21 at layers 10 to 12")
-        .figure(&map_id),
+        .figure(&map_id)
+        .why(at_the_threshold(lab, study, newton.last_step().value)?),
         Claim::new(
             &name("all-layers"),
             Kind::Paper,
@@ -127,6 +130,29 @@ pub fn maps(lab: &Lab, study: &Study, id: &str, slope: Bound, quoted: &str) -> R
         ranges_table(&format!("{stem}-ranges"), &both),
     ];
     Ok(Outcome { claims, figures, tables })
+}
+
+/// Why the last layer matches another step than the paper's: how exact both are where errors are largest.
+fn at_the_threshold(lab: &Lab, study: &Study, best: f64) -> Result<String> {
+    const PAPER: u64 = 21;
+    let (prompts, layers) = (lab.sample(&study.data)?, lab.layers(study.network)?);
+    let network = lab.path(study.network, &study.data, &layers)?;
+    let newton = lab.path(study.newton.solver, &study.data, &study.newton.steps()?)?;
+    let median = |of: &Trajectory, step: u64| {
+        let errors = of.squared_errors(&prompts, step, study.data.dim);
+        let all: Vec<usize> = (0..errors.len()).collect();
+        median_of(&errors, &all) / study.data.dim as f64
+    };
+    if !best.is_finite() {
+        return Ok(String::new());
+    }
+    Ok(format!(
+        "SimE is ruled by the large errors near t = d. There the last layer's median error/d is {:.1e}; Newton's is {:.1e} after {PAPER} \
+         iterations and {:.1e} after {best}. How far a network is trained decides which step it ends at.",
+        median(&network, layers.last()),
+        median(&newton, PAPER),
+        median(&newton, best as u64)
+    ))
 }
 
 /// GD on an axis that is not logarithmic, as the paper draws it.

@@ -1,6 +1,8 @@
 //! Which layers and heads a network needs: each is taken out in turn, and the last layer's match with Newton looked at.
 
-use super::Outcome;
+use super::bench::Lab;
+use super::{Analysis, Outcome};
+use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{
     At, Axis, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke, Table,
@@ -13,6 +15,47 @@ use crate::seed::Seed;
 use crate::similarity::{Metric, View, of_errors};
 use crate::solvers;
 use crate::steps::Steps;
+
+/// Registry row.
+pub const ROW: Analysis = Analysis {
+    id: "N3",
+    title: "Which layers and heads it needs: each is taken out in turn",
+    summary: "One layer adds nothing, or its mean; one head says its mean. What is left of the last layer's match with Newton, and \
+              how much the error grows. Not in the paper; its maps are correlations, and this is a first step beyond them.",
+    needs: &["r1"],
+    run,
+};
+
+/// One prompt in so many: every layer is taken out twice and every head once.
+const THINNED: usize = 20;
+
+fn run(lab: &Lab) -> Result<Outcome> {
+    let opened = lab.opened("r1")?;
+    let count = (lab.count / THINNED).max(4);
+    let (effects, mut outcome) = measured(&opened, count, &|what| lab.say(what))?;
+    let growth = |look: &Look| look.error / effects.whole.error;
+    let largest = effects.layers.iter().map(|[skipped, _]| growth(skipped)).fold(0.0, f64::max);
+    let needed = effects.layers.iter().filter(|[skipped, _]| growth(skipped) >= 2.0).count();
+    outcome.claims = vec![
+        Claim::new(
+            "N3.most-needed",
+            Kind::Reference,
+            "Factor by which the error after all pairs grows without the layer that is needed most",
+            largest,
+            Bound::AtLeast(10.0),
+        )
+        .figure("interventions-layers"),
+        Claim::new(
+            "N3.needed",
+            Kind::Reference,
+            "Layers without which the error after all pairs at least doubles",
+            needed as f64,
+            Bound::None,
+        )
+        .figure("interventions-layers"),
+    ];
+    Ok(outcome)
+}
 
 /// Heads that the table names.
 const STRONGEST: usize = 10;
@@ -90,6 +133,10 @@ pub fn measure(opened: &Opened, count: usize, tell: &(dyn Fn(&str) + Sync)) -> R
 
 /// The measured effects as tables and figures.
 pub fn outcome(opened: &Opened, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Outcome> {
+    Ok(measured(opened, count, tell)?.1)
+}
+
+fn measured(opened: &Opened, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<(Effects, Outcome)> {
     let effects = measure(opened, count, tell)?;
     let name = opened.probed.id().to_string();
     let last = opened.task.points - 1;
@@ -97,14 +144,15 @@ pub fn outcome(opened: &Opened, count: usize, tell: &(dyn Fn(&str) + Sync)) -> R
         "{name}, {count} prompts. The last layer's read-out stays as it was fitted to the whole network. Skipped: the layer \
          adds nothing to the stream. Mean: it adds its mean over {MEAN_PROMPTS} other prompts, position by position."
     );
-    Ok(Outcome {
+    let outcome = Outcome {
         claims: vec![],
         figures: vec![by_layer(&effects, &caption, last), by_head(&effects, &name, count.div_ceil(4))],
         tables: vec![
             layer_table(&effects, &caption, last),
             head_table(&effects, &name, count.div_ceil(4), last),
         ],
-    })
+    };
+    Ok((effects, outcome))
 }
 
 fn step_text(look: &Look) -> String {

@@ -18,6 +18,7 @@ pub mod interventions;
 mod known_algorithms;
 mod layer_errors;
 mod log_steps;
+mod miniature;
 mod moments;
 mod network_span;
 mod newest_pair;
@@ -28,10 +29,13 @@ mod operations;
 mod other_measures;
 mod over_layers;
 mod over_pairs;
+mod preconditioning;
 mod progression;
+mod prompt_layout;
 mod quasi_newton;
 mod reference;
 mod relu_heads;
+mod seeds;
 mod shown;
 mod span;
 mod steps_to_accuracy;
@@ -41,6 +45,7 @@ mod test_column;
 mod theorem;
 mod told_apart;
 mod two_layer_tasks;
+mod variants;
 mod weight_maps;
 mod widths;
 
@@ -86,6 +91,7 @@ pub struct Outcome {
 
 /// Every analysis, in the order of the report.
 pub const ANALYSES: &[Analysis] = &[
+    prompt_layout::ROW,
     convergence::ROW,
     layer_errors::ROW,
     error_maps::ROW,
@@ -138,7 +144,13 @@ pub const ANALYSES: &[Analysis] = &[
     other_measures::OWN_READ_OUT,
     other_measures::LEAST_SQUARES,
     ill_conditioned::HARDLY_HURT,
+    variants::WIDER_LSTM,
+    variants::RELU_ATTENTION,
+    preconditioning::ROW,
+    seeds::ROW,
     emergence::ROW,
+    interventions::ROW,
+    miniature::ROW,
     reference::ROW,
 ];
 
@@ -152,6 +164,15 @@ pub fn select(ids: &[String]) -> Result<Vec<&'static Analysis>> {
     }
     let wanted = |a: &&Analysis| ids.is_empty() || ids.iter().any(|id| a.id.eq_ignore_ascii_case(id));
     Ok(ANALYSES.iter().filter(wanted).collect())
+}
+
+/// Rows that ask a network for induced weights or for every layer once more: minutes, where others take seconds.
+const LATE: [&str; 7] = ["F9", "F13", "F14", "F17", "F23", "F27", "Q5"];
+
+/// The order of computing: what needs no network first, what takes minutes last, so that there is soon something to read.
+pub fn cheap_first(mut selected: Vec<&Analysis>) -> Vec<&Analysis> {
+    selected.sort_by_key(|a| (LATE.contains(&a.id), !a.needs.is_empty()));
+    selected
 }
 
 /// An analysis that was not run, and why.
@@ -182,7 +203,12 @@ impl NotRun {
 /// Runs one analysis and times it.
 pub fn run(analysis: &Analysis, lab: &Lab) -> Result<Findings> {
     let start = Instant::now();
-    let outcome = (analysis.run)(lab)?;
+    let mut outcome = (analysis.run)(lab)?;
+    let first = outcome.figures.first().map(|figure| figure.id.clone());
+    for claim in &mut outcome.claims {
+        claim.figure = claim.figure.take().or_else(|| first.clone());
+        claim.explain();
+    }
     Ok(Findings {
         analysis: analysis.id.to_string(),
         title: analysis.title.to_string(),

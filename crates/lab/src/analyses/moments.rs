@@ -102,7 +102,38 @@ fn run_erratum(lab: &Lab) -> Result<Outcome> {
             row("M₂ right", &moment_coefficients(1.0, 2), worst[1][1]),
         ],
     };
-    Ok(Outcome { claims, figures: vec![], tables: vec![table] })
+    let claims = claims.into_iter().map(|claim| claim.figure("e3-polynomials")).collect();
+    Ok(Outcome { claims, figures: vec![polynomials()], tables: vec![table] })
+}
+
+/// What each polynomial makes of an eigenvalue, where the iteration should make nearly its inverse.
+fn polynomials() -> Figure {
+    let curve = |label: &str, coefficients: &[f64], stroke| {
+        let value = |x: f64| x * coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c);
+        let points = (0..=60).map(|i| f64::from(i) / 60.0).map(|x| (x, value(x))).collect();
+        Series::new(label, points).stroke(stroke)
+    };
+    let panel = |k: usize| {
+        let right = moment_coefficients(1.0, k as u32);
+        Panel::Lines(LinesPanel {
+            title: if k == 1 { "M₁".into() } else { "M₂".into() },
+            x: Axis::new("eigenvalue of √α S", Scale::Linear),
+            y: Axis::new("eigenvalue of M S", Scale::Linear).range(-1.0, 1.1),
+            series: vec![
+                curve("right", &right, Stroke::Solid),
+                curve("printed", PRINTED[k - 1], Stroke::Dashed),
+            ],
+            references: vec![],
+        })
+    };
+    Figure {
+        id: "e3-polynomials".into(),
+        title: "Printed and right polynomials".into(),
+        caption: "What M₁S and M₂S make of an eigenvalue: the identity would be 1, towards which the right ones rise from step to step. \
+                  The printed ones turn back."
+            .into(),
+        panels: vec![panel(1), panel(2)],
+    }
 }
 
 /// S, α and M₀…M_k of the pairs.

@@ -112,6 +112,8 @@ fn ordinary(seed: Seed, columns: usize, two: bool) -> (Bench, Positions) {
 fn run_sum(lab: &Lab) -> Result<Outcome> {
     let mut rows = Vec::new();
     let mut worst = [0.0_f64; 3];
+    let mut curves = ["one ReLU head", "two ReLU heads", "softmax"]
+        .map(|label| Series::new(label, vec![]).stroke(Stroke::LineMarkers));
     for columns in COLUMNS {
         let (bench, _) = ordinary(lab.seed, columns, false);
         let slots = &bench.transformer.slots;
@@ -124,6 +126,8 @@ fn run_sum(lab: &Lab) -> Result<Outcome> {
         ];
         let errors = layers.map(|layer| bench.error(&bench.pass(layer), "to", |_, i| right[i]));
         worst.iter_mut().zip(errors).for_each(|(w, e)| *w = w.max(e));
+        let points = curves.iter_mut().zip(errors);
+        points.for_each(|(curve, e)| curve.points.push((columns as f64, e.max(1e-17))));
         rows.push(std::iter::once(columns.to_string()).chain(errors.map(|e| format!("{e:.1e}"))).collect());
     }
     let claim = |id: &str, words: &str, value: f64| {
@@ -135,6 +139,7 @@ fn run_sum(lab: &Lab) -> Result<Outcome> {
             Bound::AtMost(1e-12),
         )
         .quoted("one attention layer can compute Σ h_j")
+        .figure("th2-sum")
     };
     let claims = vec![
         claim("TH2.relu", "One ReLU head", worst[0]),
@@ -148,7 +153,19 @@ fn run_sum(lab: &Lab) -> Result<Outcome> {
         columns: ["N", "one ReLU head", "two ReLU heads", "softmax"].map(String::from).to_vec(),
         rows,
     };
-    Ok(Outcome { claims, figures: vec![], tables: vec![table] })
+    let figure = Figure {
+        id: "th2-sum".into(),
+        title: "Error of the sum of all columns".into(),
+        caption: "Largest relative error of one layer; an error of 0 is drawn at 10⁻¹⁷.".into(),
+        panels: vec![Panel::Lines(LinesPanel {
+            title: String::new(),
+            x: Axis::new("columns N", Scale::Log2),
+            y: Axis::new("relative error", Scale::Log10),
+            series: curves.to_vec(),
+            references: vec![],
+        })],
+    };
+    Ok(Outcome { claims, figures: vec![figure], tables: vec![table] })
 }
 
 fn run(lab: &Lab) -> Result<Outcome> {

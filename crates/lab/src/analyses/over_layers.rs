@@ -56,7 +56,8 @@ fn run(lab: &Lab) -> Result<Outcome> {
                 Bound::AtMost(0.0),
             )
             .quoted("resemble Newton the most")
-            .figure("f13-layers"),
+            .figure("f13-layers")
+            .why(newton.why_not_ahead_of(&others[0])),
         );
         let series = maps.iter().map(|c| {
             let best: Vec<_> = (0..layers.len()).map(|i| c.at_best(lab, i)).collect();

@@ -105,7 +105,13 @@ fn run(lab: &Lab) -> Result<Outcome> {
             lead(1, FEW),
             Bound::AtLeast(0.0),
             "with few examples more similar to OLS",
-        ),
+        )
+        .why(format!(
+            "With so few pairs both are close to that layer: SimW is {:.3} with OLS and {:.3} with Newton at its best step, which \
+             is chosen over all numbers of pairs.",
+            over(&curves[1][ols], &|t| t <= FEW).value,
+            over(&curves[1][newton], &|t| t <= FEW).value
+        )),
         claim(
             "F14.newton-then",
             format!("Layer {begun}: the same after {DIM}…{LAST} pairs"),

@@ -58,6 +58,12 @@ fn run(lab: &Lab) -> Result<Outcome> {
         .iter()
         .map(|l| apart(*l).unwrap_or(f64::NAN))
         .fold(0.0, |m: f64, v| if v.is_nan() { v } else { m.max(v) });
+    let factors = working.iter().filter_map(|&l| Some((l, 10f64.powf(apart(l)?)))).collect::<Vec<_>>();
+    let words = |(layer, factor): &(u64, f64)| format!("{layer}: {factor:.2}");
+    let farthest = format!(
+        "The factor by layer is {}; those above 2 alone are too far.",
+        factors.iter().map(words).collect::<Vec<_>>().join(", ")
+    );
     let claims = vec![
         Claim::new("F7.improves", Kind::Paper, format!("Layers from {begun} on whose error over all positions is above that of the layer before"), behind.count() as f64, Bound::AtMost(0.0))
             .quoted("performance improves over the layers")
@@ -65,7 +71,8 @@ fn run(lab: &Lab) -> Result<Outcome> {
         Claim::new("F7.newton-resembles", Kind::Paper, "Largest over those layers of the median over t of the factor between a layer's error and its best Newton \
              step's", 10f64.powf(worst), Bound::AtMost(2.0))
             .quoted("closely resembles the Transformer")
-            .figure("f7-progression"),
+            .figure("f7-progression")
+            .why(farthest),
     ];
     let mut steps: Vec<u64> = layers.as_slice().iter().filter_map(|&l| matched(l)).collect();
     steps.dedup();

@@ -83,10 +83,11 @@ pub fn maps_figure(
         id: id.into(),
         title: title.into(),
         caption: format!(
-            "{} of every layer with every step ({}, {} prompts). {note}{fits}{floors}{MIDDLE_RULE}",
+            "{} of every layer with every step ({}, {} prompts). {note}{fits}{floors}{}",
             maps[0].map.label,
             study.setting,
-            maps[0].map.per_prompt.dim().2.min(lab.count)
+            maps[0].map.per_prompt.dim().2.min(lab.count),
+            maps[0].rule()
         ),
         panels: maps.iter().map(|c| c.panel("")).collect(),
     }
@@ -99,9 +100,10 @@ pub fn best_figure(id: &str, study: &Study, maps: &[(&Compared, Scale)]) -> Figu
         title: "Best-matching steps and their rate".into(),
         caption: format!(
             "For each layer the most similar step, with its 95 % bootstrap interval over prompts ({}). Dashed: the \
-             line and the exponential fitted between the two vertical lines. {}{MIDDLE_RULE}",
+             line and the exponential fitted between the two vertical lines. {}{}",
             study.setting,
-            maps.iter().map(|(c, _)| c.describe()).collect::<String>()
+            maps.iter().map(|(c, _)| c.describe()).collect::<String>(),
+            maps[0].0.rule()
         ),
         panels: maps.iter().map(|(c, scale)| c.best_panel(*scale)).collect(),
     }

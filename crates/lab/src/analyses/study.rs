@@ -1,8 +1,9 @@
 //! A network, its data, and the algorithms that it is held against: what the paper's repeats have in common.
 
 use super::bench::{Data, Lab};
-use super::{LAST, POINTS};
+use super::{DIM, POINTS};
 use crate::error::Result;
+use crate::models;
 use crate::steps::Steps;
 
 /// An algorithm and the steps of it that are searched.
@@ -58,7 +59,7 @@ pub const ISOTROPIC: Study = Study {
     network: "r1",
     who: "Transformer",
     setting: "isotropic inputs, d=20",
-    data: Data { function: "linear", inputs: "gaussian", points: POINTS },
+    data: Data { function: "linear", inputs: "gaussian", dim: DIM, points: POINTS },
     exact: Rival::new("OLS", "ols", "1"),
     newton: Rival::new("Newton", "newton", "0..=30"),
     gd: Rival::new("GD", "gd", HALF_OCTAVES),
@@ -112,6 +113,15 @@ pub const DEEP: Study = Study {
 pub const LSTM: Study =
     Study { network: "r7", who: "LSTM", setting: "LSTM, isotropic inputs, d=20", ..ISOTROPIC };
 
+/// The miniature: small, but the same question.
+pub const MINIATURE: Study = Study {
+    network: models::MINIATURE,
+    who: "Miniature",
+    setting: "6 layers, 64 wide, isotropic inputs, d=5",
+    data: Data { dim: 5, points: 16, ..ISOTROPIC.data },
+    ..ISOTROPIC
+};
+
 /// Online gradient descent, which has one pass and no further steps.
 pub const ONLINE: Rival = Rival::new("OGD", "ogd", "1");
 
@@ -127,8 +137,8 @@ pub fn middle(lab: &Lab, study: &Study) -> Result<Option<(u64, u64)>> {
     let network = lab.path(study.network, &study.data, &layers)?;
     let newton = lab.path(study.newton.solver, &study.data, &study.newton.steps()?)?;
     let total = |errors: Vec<f64>| errors.iter().sum::<f64>();
-    let error = |layer: u64| total(network.squared_errors(&prompts, layer, LAST));
-    let begun = total(newton.squared_errors(&prompts, 2, LAST));
+    let error = |layer: u64| total(network.squared_errors(&prompts, layer, study.data.last()));
+    let begun = total(newton.squared_errors(&prompts, 2, study.data.last()));
     let end = 2.0 * error(layers.last());
     let first = layers.as_slice().iter().copied().find(|&l| error(l) < begun);
     let last = layers.as_slice().iter().rev().copied().find(|&l| error(l) >= end);

@@ -126,6 +126,7 @@ impl Cells {
         Claim::of(id, Kind::Paper, what, last, Bound::AtLeast(0.0))
             .quoted(".991, .957, .806")
             .figure("t1-layers")
+            .why(self.maps[one].why_not_ahead_of(&self.maps[other]))
     }
 
     fn figure(&self, id: &str) -> Figure {

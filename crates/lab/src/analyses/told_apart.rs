@@ -56,7 +56,8 @@ fn run(lab: &Lab) -> Result<Outcome> {
                 Bound::AtMost(0.0),
             )
             .quoted("more similar to Newton than GD")
-            .figure("f8-advantage"),
+            .figure("f8-advantage")
+            .why(newton.why_not_ahead_of(&gd)),
         );
         if key == "late" {
             let what = "SimE of the last layer with its best Newton step (t > d)";

@@ -3,7 +3,7 @@
 use ndarray::Array3;
 
 use super::bench::{Data, Lab};
-use super::{Analysis, Outcome, heatmap_panel};
+use super::{Analysis, DIM, Outcome, heatmap_panel};
 use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
@@ -60,7 +60,7 @@ const POINTS: usize = 101;
 const EVERY: usize = 5;
 
 fn run(lab: &Lab, task: &Nonlinear) -> Result<Outcome> {
-    let data = Data { function: task.function, inputs: "gaussian", points: POINTS };
+    let data = Data { function: task.function, inputs: "gaussian", dim: DIM, points: POINTS };
     // one prompt in twenty: fitting is dear
     let prompts = data.task()?.sample(lab.seed, "eval", 0, (lab.count / 20).max(2));
     let network = lab.network(task.network)?;

@@ -2,6 +2,7 @@
 
 mod add;
 mod card;
+mod fingerprint;
 pub mod moments;
 mod recorded;
 
@@ -30,34 +31,38 @@ pub struct Named {
     pub function: &'static str,
     /// Input law it must have been trained on.
     pub inputs: &'static str,
+    /// Dimension of its inputs.
+    pub dim: usize,
     /// Points per prompt.
     pub points: usize,
 }
 
 /// Where shipped networks are, below the directory that commands are run in.
 pub const FOLDER: &str = "models";
-/// Dimension of every network's inputs.
-const DIM: usize = 20;
 /// Prompts of seed 0 that networks answer once where only their predictions are kept.
 pub const RECORDED: usize = 1280;
+/// A network of our own, small enough to be trained in a minute or two on two cores.
+pub const MINIATURE: &str = "miniature";
 
 impl Named {
+    /// The experiment that trains it fast.
+    pub fn experiment(&self) -> String {
+        if self.name == MINIATURE { self.name.to_string() } else { format!("{}-fast", self.name) }
+    }
+
     /// The command that trains it.
     pub fn recipe(&self) -> String {
-        match self.name.split_once("-seed") {
-            Some((network, seed)) => format!("iclab train experiments/{network}-fast.toml --seed {seed}"),
-            None => format!("iclab train experiments/{}-fast.toml", self.name),
-        }
+        format!("iclab train experiments/{}.toml", self.experiment())
     }
 
     /// Prompts on which it is judged.
     pub fn evaluation(&self, seed: Seed, count: usize) -> Result<Prompts> {
-        Ok(Task::new(self.function, self.inputs, DIM, self.points)?.sample(seed, "eval", 0, count))
+        Ok(Task::new(self.function, self.inputs, self.dim, self.points)?.sample(seed, "eval", 0, count))
     }
 }
 
 const fn isotropic(name: &'static str, about: &'static str) -> Named {
-    Named { name, about, function: "linear", inputs: "gaussian", points: 41 }
+    Named { name, about, function: "linear", inputs: "gaussian", dim: 20, points: 41 }
 }
 
 /// Every network that an analysis may need.
@@ -81,6 +86,7 @@ pub const NETWORKS: &[Named] = &[
     isotropic("r7-wide", "LSTM of 10 layers, twice as wide"),
     Named { function: "relu-2nn", points: 101, ..isotropic("r8", "Transformer on two-layer ReLU networks") },
     Named { function: "tanh-2nn", points: 101, ..isotropic("r9", "Transformer on two-layer tanh networks") },
+    Named { dim: 5, points: 16, ..isotropic(MINIATURE, "Transformer of 6 layers and 2 heads, d=5") },
 ];
 
 /// Finds a network's row by name.
@@ -146,6 +152,11 @@ impl Models {
         self.given.get(name).cloned().unwrap_or_else(|| self.root.join(name))
     }
 
+    /// Whether a directory of that name is there.
+    pub fn is_here(&self, name: &str) -> bool {
+        self.given.contains_key(name) || !self.root.as_os_str().is_empty() && self.root.join(name).is_dir()
+    }
+
     /// The directory of a network whose files are as they should be.
     fn checked(&self, name: &str) -> Result<PathBuf> {
         let dir = self.directory(name);
@@ -168,9 +179,7 @@ fn only_recorded(dir: &Path) -> bool {
 
 impl Networks for Models {
     fn has(&self, name: &str, seed: Seed, count: usize) -> bool {
-        let here = self.given.contains_key(name)
-            || !self.root.as_os_str().is_empty() && self.root.join(name).is_dir();
-        here && (!only_recorded(&self.directory(name)) || seed == Seed(0) && count <= RECORDED)
+        self.is_here(name) && (!only_recorded(&self.directory(name)) || seed == Seed(0) && count <= RECORDED)
     }
 
     fn probed(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>> {
@@ -206,11 +215,11 @@ fn read_plan(dir: &Path) -> Result<Experiment> {
 fn check_task(named: &Named, experiment: &Experiment, dir: &Path) -> Result<()> {
     let task = &experiment.task;
     let found = (task.function.as_str(), task.inputs.as_str(), task.dim, task.points);
-    if found == (named.function, named.inputs, DIM, named.points) {
+    if found == (named.function, named.inputs, named.dim, named.points) {
         return Ok(());
     }
     let why = format!(
-        "task {} of {} inputs, d={}, {} points; accepted for {} ({}): {} of {} inputs, d={DIM}, {} points",
+        "task {} of {} inputs, d={}, {} points; accepted for {} ({}): {} of {} inputs, d={}, {} points",
         found.0,
         found.1,
         found.2,
@@ -219,6 +228,7 @@ fn check_task(named: &Named, experiment: &Experiment, dir: &Path) -> Result<()> 
         named.about,
         named.function,
         named.inputs,
+        named.dim,
         named.points
     );
     Err(Error::Content { path: dir.join(PLAN), why })

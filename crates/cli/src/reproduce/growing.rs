@@ -1,0 +1,115 @@
+//! A report that can be read while it is being made: written whole, again and again, as findings come in.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use lab::claims::Findings;
+use report::{About, Drawn, Running};
+
+use super::Plan;
+use super::networks::stop_training;
+use crate::error::{Error, Result};
+use crate::output::Directory;
+use crate::plan;
+
+/// The first findings are shown after this long.
+const FIRST: Duration = Duration::from_secs(5);
+/// Time between two writes, at least; and at most this share of all time is spent on them.
+const BETWEEN: Duration = Duration::from_secs(15);
+const SHARE: u32 = 10;
+
+/// Held while a report is written; a request to stop waits for it, so that nothing half-made is left.
+static WRITING: Mutex<()> = Mutex::new(());
+
+fn writing() -> MutexGuard<'static, ()> {
+    WRITING.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Ends the program on Ctrl-C between two writes; what was found by then is kept.
+pub fn stop_between_writes() -> Result<()> {
+    ctrlc::set_handler(|| {
+        stop_training();
+        let _nothing_half_made = writing();
+        eprintln!("stopped; the same command goes on where it was");
+        std::process::exit(130);
+    })
+    .map_err(|e| Error::Usage(format!("cannot listen for Ctrl-C: {e}")))
+}
+
+/// The report of a run that goes on.
+pub struct Growing<'a> {
+    out: PathBuf,
+    plan: &'a Plan,
+    drawn: Drawn,
+    start: Instant,
+    next: Instant,
+}
+
+impl<'a> Growing<'a> {
+    /// Checks that the report can be written, before any work is done.
+    pub fn begin(out: &Path, plan: &'a Plan, start: Instant) -> Result<Growing<'a>> {
+        drop(Directory::begin(out)?);
+        Ok(Growing {
+            out: out.to_path_buf(),
+            plan,
+            drawn: Drawn::default(),
+            start,
+            next: Instant::now() + FIRST,
+        })
+    }
+
+    /// Writes what there is, if it is time.
+    pub fn show(&mut self, findings: &[Findings], about: &About, running: Running) -> Result<()> {
+        if Instant::now() < self.next || findings.is_empty() {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        self.write(findings, &About { running: Some(running), ..about.clone() })?;
+        self.next = Instant::now() + BETWEEN.max(begun.elapsed() * SHARE);
+        Ok(())
+    }
+
+    /// Writes the report as it stays.
+    pub fn finish(mut self, findings: &[Findings], about: &About) -> Result<()> {
+        self.write(findings, about)
+    }
+
+    fn write(&mut self, findings: &[Findings], about: &About) -> Result<()> {
+        let _whole = writing();
+        let directory = Directory::begin(&self.out)?;
+        let about = About { seconds: self.start.elapsed().as_secs_f64(), ..about.clone() };
+        report::write_drawn(findings, &about, &mut self.drawn, directory.path())?;
+        plan::write(self.plan, directory.path())?;
+        directory.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_there_before_the_run_is_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("report");
+        let plan = Plan { command: "reproduce", analyses: vec!["E3"], models: vec![], prompts: 16, seed: 0 };
+        let lab = lab::analyses::Lab::new(lab::Seed(0), 16);
+        let row = lab::analyses::select(&["E3".to_string()]).unwrap()[0];
+        let found = [lab::analyses::run(row, &lab).unwrap()];
+        let page = || std::fs::read_to_string(out.join("index.html")).unwrap();
+        let mut growing = Growing::begin(&out, &plan, Instant::now()).unwrap();
+        let running = Running { done: 1, of: 7 };
+        growing.show(&found, &About::default(), running).unwrap();
+        assert!(!out.exists(), "not before its time");
+        growing.next = Instant::now();
+        growing.show(&[], &About::default(), running).unwrap();
+        assert!(!out.exists(), "nothing to show");
+        growing.show(&found, &About::default(), running).unwrap();
+        assert!(page().contains("Still running: 1 of 7") && page().contains("id=\"a-E3\""));
+        assert!(growing.next > Instant::now());
+        growing.finish(&found, &About::default()).unwrap();
+        assert!(!page().contains("Still running") && page().contains("id=\"a-E3\""));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
+    }
+}

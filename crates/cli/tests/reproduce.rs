@@ -1,0 +1,241 @@
+//! `iclab reproduce` from run to run: what is kept, what is measured again, and what is trained first.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use common::{command, complaints, done, entries, iclab, refused};
+
+/// Runs `iclab reproduce` on few prompts, whose claims need not hold; returns what it printed.
+fn reproduce(at: &Path, line: &str) -> String {
+    let args: Vec<&str> = ["reproduce"].into_iter().chain(line.split(' ')).collect();
+    let output = iclab(at, &args);
+    let said = complaints(&output);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "iclab reproduce {line}: {said}");
+    assert!(said.is_empty(), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn ledger(report: &Path) -> Value {
+    serde_json::from_slice(&fs::read(report.join("ledger.json")).unwrap()).unwrap()
+}
+
+/// Which analyses came from the cache.
+fn kept(report: &Path) -> BTreeMap<String, bool> {
+    let groups = ledger(report)["analyses"].as_array().unwrap().clone();
+    let pair = |g: &Value| (g["analysis"].as_str().unwrap().into(), g["from_cache"].as_bool().unwrap());
+    groups.iter().map(pair).collect()
+}
+
+fn expect(report: &Path, wanted: &[(&str, bool)]) {
+    let wanted: BTreeMap<String, bool> = wanted.iter().map(|(id, kept)| (id.to_string(), *kept)).collect();
+    assert_eq!(kept(report), wanted);
+}
+
+/// All files of a cache, by analysis.
+fn cached(at: &Path) -> BTreeMap<String, PathBuf> {
+    let builds = fs::read_dir(at.join(".iclab/cache")).into_iter().flatten().flatten();
+    let files = builds.flat_map(|build| fs::read_dir(build.path()).unwrap().flatten());
+    let id =
+        |path: &Path| path.file_stem().unwrap().to_string_lossy().rsplit_once('-').unwrap().0.to_string();
+    let files = files.map(|f| f.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    files.map(|path| (id(&path), path)).collect()
+}
+
+/// A network on the task of `r1` (or, with d = 5, of the miniature) that is no good.
+fn tiny(name: &str, dim: usize, points: usize, seed: u64) -> String {
+    format!(
+        "name = \"{name}\"\n[task]\nfunction = \"linear\"\ninputs = \"gaussian\"\ndim = {dim}\npoints = {points}\n\
+         [network]\nkind = \"gpt2\"\nlayers = 2\nheads = 1\nwidth = 8\npositions = {}\n\
+         [training]\nsteps = 3\nbatch = 2\nrate = 1e-3\nlog_every = 1\nseed = {seed}\n",
+        2 * points
+    )
+}
+
+/// Trains one and puts it into the folder of that name.
+fn train(at: &Path, seed: u64, folder: &str) {
+    fs::write(at.join("t.toml"), tiny("tiny", 20, 41, seed)).unwrap();
+    let runs = format!("runs-{seed}");
+    done(at, &["train", "t.toml", "--runs", &runs]);
+    let run = fs::read_dir(at.join(&runs)).unwrap().next().unwrap().unwrap().path();
+    if at.join(folder).exists() {
+        fs::remove_dir_all(at.join(folder)).unwrap();
+    }
+    fs::rename(run, at.join(folder)).unwrap();
+}
+
+#[test]
+fn what_was_found_is_kept_until_an_input_changes() {
+    let dir = TempDir::new().unwrap();
+    let at = dir.path();
+    let line = "--only E2,E3,F26 --prompts 32 --out r";
+    reproduce(at, line);
+    expect(&at.join("r"), &[("E2", false), ("E3", false), ("F26", false)]);
+    let files = |report: &Path| -> BTreeMap<String, Vec<u8>> {
+        let folder = report.join("figures");
+        entries(&folder).into_iter().map(|f| (f.clone(), fs::read(folder.join(f)).unwrap())).collect()
+    };
+    let claims = |report: &Path| -> Vec<Value> {
+        ledger(report)["analyses"].as_array().unwrap().iter().map(|g| g["claims"].clone()).collect()
+    };
+    let (drawn, said) = (files(&at.join("r")), claims(&at.join("r")));
+    let printed = reproduce(at, line);
+    assert!(printed.contains("3 of 3 analyses kept"), "{printed}");
+    expect(&at.join("r"), &[("E2", true), ("E3", true), ("F26", true)]);
+    assert!(files(&at.join("r")) == drawn && claims(&at.join("r")) == said, "as it was, to the byte");
+    // one more question costs only itself
+    reproduce(at, "--only E2,E6,F26 --prompts 32 --out r");
+    expect(&at.join("r"), &[("E2", true), ("E6", false), ("F26", true)]);
+    for changed in ["--prompts 33", "--prompts 32 --seed 1", "--prompts 32 --fresh", "--prompts 32 --cache c"]
+    {
+        reproduce(at, &format!("--only E2,E3 {changed} --out r"));
+        expect(&at.join("r"), &[("E2", false), ("E3", false)]);
+    }
+    assert!(at.join("c").is_dir());
+    let rerun = &ledger(&at.join("r"))["analyses"][0]["rerun"];
+    assert_eq!(rerun, "iclab reproduce --only E2 --prompts 32");
+}
+
+#[test]
+fn a_changed_network_costs_what_rests_on_it() {
+    let dir = TempDir::new().unwrap();
+    let at = dir.path();
+    train(at, 1, "net");
+    let line = "--only E2,Q6,F27 --model r1=net --prompts 16 --out r";
+    reproduce(at, line);
+    reproduce(at, line);
+    // the first of them fitted read-outs and saved them, which is no change
+    expect(&at.join("r"), &[("E2", true), ("F27", true), ("Q6", true)]);
+    let before = ledger(&at.join("r"))["analyses"].clone();
+    train(at, 2, "net");
+    reproduce(at, line);
+    expect(&at.join("r"), &[("E2", true), ("F27", false), ("Q6", false)]);
+    assert_ne!(ledger(&at.join("r"))["analyses"][2]["claims"], before[2]["claims"]);
+    // the former network is remembered, too
+    train(at, 1, "net");
+    reproduce(at, line);
+    reproduce(at, line);
+    expect(&at.join("r"), &[("E2", true), ("F27", true), ("Q6", true)]);
+}
+
+#[test]
+fn damaged_findings_are_measured_again() {
+    let dir = TempDir::new().unwrap();
+    let at = dir.path();
+    let line = "--only E2,E3 --prompts 16 --out r";
+    reproduce(at, line);
+    let files = cached(at);
+    let (path, other) = (&files["E3"], &files["E2"]);
+    let whole = fs::read(path).unwrap();
+    let mut flipped = whole.clone();
+    let middle = whole.len() / 2;
+    flipped[middle] = if flipped[middle] == b'1' { b'2' } else { b'1' };
+    let foreign = fs::read(other).unwrap();
+    let cases = [&whole[..whole.len() / 2], &flipped, b"", b"{}\n{}", b"\xff\xfe\n", &foreign];
+    for (i, damaged) in cases.into_iter().enumerate() {
+        fs::write(path, damaged).unwrap();
+        reproduce(at, line);
+        assert!(kept(&at.join("r"))["E2"] && !kept(&at.join("r"))["E3"], "case {i}");
+    }
+    reproduce(at, line);
+    expect(&at.join("r"), &[("E2", true), ("E3", true)]); // it is whole again
+    // a cache that cannot be written costs time and nothing else
+    reproduce(at, "--only E2 --prompts 16 --out r --cache r/plan.toml");
+}
+
+#[test]
+fn killed_and_started_again_it_goes_on() {
+    let dir = TempDir::new().unwrap();
+    let at = dir.path();
+    let line = "reproduce --only E2,E3,TH2,TH5,F26,E1,E4,F2 --prompts 128 --out r";
+    let args: Vec<&str> = line.split(' ').collect();
+    let mut child = command(at, &args).spawn().unwrap();
+    let begun = Instant::now();
+    while cached(at).is_empty() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let by_then = cached(at).len();
+    assert!(by_then > 0, "nothing was kept in a minute");
+    let output = iclab(at, &args);
+    assert!(matches!(output.status.code(), Some(0 | 1)));
+    let again = kept(&at.join("r"));
+    assert_eq!((again.len(), again.values().filter(|kept| **kept).count()), (8, by_then));
+    // and ends where an uninterrupted one ends
+    let claims = |report: &str| -> Vec<Value> {
+        ledger(&at.join(report))["analyses"].as_array().unwrap().iter().map(|g| g["claims"].clone()).collect()
+    };
+    let together = claims("r");
+    iclab(at, &[&args[..args.len() - 1], &["whole", "--fresh"]].concat());
+    assert_eq!(claims("whole"), together);
+}
+
+#[test]
+fn quick_trains_a_miniature_once_and_asks_nothing_larger() {
+    let dir = TempDir::new().unwrap();
+    let at = dir.path();
+    fs::create_dir(at.join("experiments")).unwrap();
+    let said = refused(at, &["reproduce", "--quick", "--only", "M1"]);
+    assert!(said.contains("experiments/miniature.toml") && said.contains("--experiments"), "{said}");
+    fs::write(at.join("experiments/miniature.toml"), tiny("miniature", 5, 16, 0)).unwrap();
+    let said = refused(at, &["reproduce", "--quick", "--only", "F3"]);
+    assert!(said.contains("F3") && said.contains("miniature"), "{said}");
+    reproduce(at, "--quick --only M1,E2 --prompts 16 --device cpu --out r");
+    let runs = entries(&at.join("runs"));
+    assert_eq!(runs.len(), 1);
+    expect(&at.join("r"), &[("E2", false), ("M1", false)]);
+    reproduce(at, "--quick --only M1,E2 --prompts 16 --out r");
+    expect(&at.join("r"), &[("E2", true), ("M1", true)]);
+    // the command that is given to run it again does
+    let rerun = ledger(&at.join("r"))["analyses"][1]["rerun"].as_str().unwrap().to_string();
+    reproduce(at, &format!("{} --out again", rerun.strip_prefix("iclab reproduce ").unwrap()));
+    expect(&at.join("again"), &[("M1", true)]);
+}
+
+#[test]
+fn from_scratch_trains_what_is_asked_and_leaves_models_alone() {
+    let dir = TempDir::new().unwrap();
+    let at = dir.path();
+    fs::create_dir_all(at.join("models/r1")).unwrap();
+    let said = refused(at, &["reproduce", "--from-scratch", "--only", "Q6", "--experiments", "models"]);
+    assert!(said.contains("models") && said.contains("r1-fast.toml"), "{said}");
+    fs::create_dir(at.join("recipes")).unwrap();
+    for (file, seed) in [("r1-fast", 1), ("r6-8-fast", 2)] {
+        fs::write(at.join(format!("recipes/{file}.toml")), tiny(file, 20, 41, seed)).unwrap();
+    }
+    let line = "--from-scratch --experiments recipes --device cpu --prompts 16 --out r";
+    reproduce(at, &format!("{line} --only Q6,E2"));
+    assert_eq!(entries(&at.join("runs")).len(), 1, "what nobody asks is not trained");
+    expect(&at.join("r"), &[("E2", false), ("Q6", false)]);
+    let trained = entries(&at.join("runs"))[0].clone();
+    let touched =
+        || fs::metadata(at.join("runs").join(&trained).join("result.json")).unwrap().modified().unwrap();
+    let before = touched();
+    reproduce(at, &format!("{line} --only Q6,E2"));
+    assert_eq!(touched(), before, "a finished run is used again");
+    expect(&at.join("r"), &[("E2", true), ("Q6", true)]);
+    assert_eq!(entries(&at.join("models/r1")), [] as [&str; 0]);
+    let said = refused(at, &["reproduce", "--from-scratch", "--model", "r1=models/r1"]);
+    assert!(said.contains("--model"), "{said}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let dir = TempDir::new().unwrap();
+    for line in ["list", "list --json", "man", "completions bash", "reproduce --only E2,E3 --prompts 16"] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let mut child = command(dir.path(), &args).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.is_empty(), "iclab {line} | head: {said}");
+    }
+}
