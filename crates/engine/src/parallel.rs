@@ -4,17 +4,21 @@
 //! follow the shape alone.
 
 /// Rows that one task handles when rows do not influence each other. Large pieces pay for packing the weights;
-/// two per thread even out when a thread is held up.
+/// two per thread even out when a thread is held up, and a thread alone waits for nobody.
 pub fn rows_per_task(rows: usize) -> usize {
     const FEWEST: usize = 96;
     const MOST: usize = 1312;
-    no_single_row(rows, rows.div_ceil(2 * rayon::current_num_threads()).clamp(FEWEST, MOST))
+    let pieces = match rayon::current_num_threads() {
+        1 => 1,
+        threads => 2 * threads,
+    };
+    no_single_row(rows, rows.div_ceil(pieces).clamp(FEWEST, MOST))
 }
 
 /// Rows of a product that one task computes and then passes over once more: few enough for `width` values of each to
-/// stay in the second nearest cache, many enough to pay for packing the weights.
+/// stay near, many enough to pay for packing the weights.
 pub fn block_rows(rows: usize, width: usize) -> usize {
-    const VALUES: usize = 1 << 18;
+    const VALUES: usize = 1 << 19;
     const FEWEST: usize = 96;
     no_single_row(rows, rows_per_task(rows).min((VALUES / width.max(1)).max(FEWEST)))
 }

@@ -6,7 +6,7 @@ use super::{Grads, Op};
 use crate::matmul::{Into, Mat, matmul, transpose};
 use crate::parallel::{block_rows, partial_sums, rows_per_partial_sum};
 use crate::params::Param;
-use crate::plan::{Buffers, Context, PlanBuilder, Var};
+use crate::plan::{Buffers, Context, Mode, PlanBuilder, Var};
 use crate::simd::{exp, vectorised};
 
 /// An elementwise function.
@@ -38,11 +38,11 @@ pub enum Epilogue {
         /// The table of positions.
         table: Param,
     },
-    /// Apply an activation; the product itself is kept in `before`.
+    /// Apply an activation.
     Activate {
         /// Which function.
         kind: Activation,
-        /// The product before the activation, `[rows, outer]`.
+        /// The product before the activation, `[rows, outer]`, for the way back; untouched in inference.
         before: Var,
     },
 }
@@ -60,6 +60,8 @@ pub struct Linear {
     pub transposed: bool,
     /// What follows.
     pub epilogue: Epilogue,
+    /// Whether there is a way back.
+    pub trains: bool,
     /// Output `[rows, outer]`.
     pub out: Var,
     /// Rows: batch times tokens.
@@ -88,7 +90,8 @@ impl Linear {
         );
         // The residual's gradient shares the output's buffer, which the input's gradient must not overwrite.
         assert_ne!(epilogue, Epilogue::Add(x), "a residual must be another value than the input");
-        plan.push(Op::Linear(Self { x, w, b, transposed, epilogue, out, rows, inner, outer }));
+        let trains = plan.mode() == Mode::Train;
+        plan.push(Op::Linear(Self { x, w, b, transposed, epilogue, trains, out, rows, inner, outer }));
     }
 
     fn weights<'a>(&self, params: &'a [f32]) -> Mat<'a> {
@@ -102,9 +105,9 @@ impl Linear {
         let &Self { rows, inner, outer, .. } = self;
         let (w, b) = (self.weights(context.params), self.b.of(context.params));
         let mut out = buffers.take(self.out);
-        // The product lands in `before` when an activation follows, else in the output itself.
+        // On the way to a gradient the product is kept apart from what the activation makes of it.
         let mut before = match self.epilogue {
-            Epilogue::Activate { before, .. } => buffers.take(before),
+            Epilogue::Activate { before, .. } if self.trains => buffers.take(before),
             _ => Vec::new(),
         };
         let block = block_rows(rows, outer);
@@ -114,7 +117,7 @@ impl Linear {
         let x = buffers.value(self.x).par_chunks(block * inner);
         let outs = out.par_chunks_mut(block * outer);
         match self.epilogue {
-            Epilogue::Activate { kind, before: place } => {
+            Epilogue::Activate { kind, before: place } if self.trains => {
                 let befores = before.par_chunks_mut(block * outer);
                 (outs, befores, x).into_par_iter().for_each(|(y, before, x)| {
                     product(before, x);
@@ -134,8 +137,7 @@ impl Linear {
     fn finish(&self, first_row: usize, y: &mut [f32], b: &[f32], buffers: &Buffers, context: Context) {
         let outer = self.outer;
         match self.epilogue {
-            // Before an activation the bias is added on the way.
-            Epilogue::Activate { .. } => {}
+            Epilogue::Activate { kind, .. } => activate_in_place(kind, y, b),
             Epilogue::None => y.chunks_exact_mut(outer).for_each(|y| add_to(y, b)),
             Epilogue::Add(residual) => {
                 let residual = &buffers.value(residual)[first_row * outer..];
@@ -269,6 +271,14 @@ fn activate(kind: Activation, y: &mut [f32], x: &mut [f32], bias: &[f32]) {
     }
 }
 
+/// y = activation(y + bias) in each row.
+fn activate_in_place(kind: Activation, y: &mut [f32], bias: &[f32]) {
+    match kind {
+        Activation::Gelu => gelu_in_place(y, bias),
+        Activation::Relu => relu_in_place(y, bias),
+    }
+}
+
 /// Turns the gradient of the activation's result into that of its argument, in place.
 fn activate_backward(kind: Activation, d: &mut [f32], x: &[f32]) {
     match kind {
@@ -311,6 +321,15 @@ vectorised! {
         }
     }
 
+    fn gelu_in_place(y: &mut [f32], bias: &[f32]) -> () {
+        for y in y.chunks_exact_mut(bias.len()) {
+            for (y, &bias) in y.iter_mut().zip(bias) {
+                let x = *y + bias;
+                *y = x / (1.0 + exp(-GELU_SCALE * (x + GELU_CUBIC * x * x * x)));
+            }
+        }
+    }
+
     fn gelu_backward(d: &mut [f32], x: &[f32]) -> () {
         for (d, &x) in d.iter_mut().zip(x) {
             let s = 1.0 / (1.0 + exp(-GELU_SCALE * (x + GELU_CUBIC * x * x * x)));
@@ -324,6 +343,15 @@ vectorised! {
             for ((y, x), &bias) in y.iter_mut().zip(x).zip(bias) {
                 *x += bias;
                 *y = if *x < 0.0 { 0.0 } else { *x };
+            }
+        }
+    }
+
+    fn relu_in_place(y: &mut [f32], bias: &[f32]) -> () {
+        for y in y.chunks_exact_mut(bias.len()) {
+            for (y, &bias) in y.iter_mut().zip(bias) {
+                let x = *y + bias;
+                *y = if x < 0.0 { 0.0 } else { x };
             }
         }
     }

@@ -199,7 +199,7 @@ impl Learner for Probed {
 
 /// Prompts whose queries a thread answers together: as many as pay, and few enough that all threads have some.
 fn query_group(count: usize) -> usize {
-    (count / 16).clamp(1, 8)
+    (count / 16).clamp(1, 3)
 }
 
 impl Probed {
