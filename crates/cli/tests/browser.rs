@@ -50,6 +50,11 @@ fn shows_every_claim_with_its_verdict() {
 }
 
 #[test]
+fn tells_the_main_result_on_the_first_screen_and_why_claims_fail() {
+    inspect(story);
+}
+
+#[test]
 fn filters_claims() {
     inspect(filters);
 }
@@ -104,7 +109,7 @@ fn every_check_notices_a_broken_page() {
     let Some(browser) = browser() else { return };
     let fits_phone: Check = |page, _| fits(page, PHONE);
     let fits_desktop: Check = |page, _| fits(page, DESKTOP);
-    let breakages: [Breakage; 18] = [
+    let breakages: [Breakage; 19] = [
         ("script", |p| p.replacen("<script>", "<script>nonsense();", 1), quiet, "exception"),
         ("console", |p| p.replacen("<script>", "<script>console.error('no');", 1), quiet, "console"),
         (
@@ -134,7 +139,16 @@ fn every_check_notices_a_broken_page() {
         ("title", |p| p.replacen("<title>", "<title hidden></title><title>", 1), headed, "title"),
         ("heading", |p| style(p, "h1 { display: none }"), headed, "heading"),
         ("row", |p| style(p, "#ledger tr[data-verdict]:last-child { display: none }"), ledger, "shown"),
-        ("verdict", |p| p.replacen("</span> holds</span>", "</span> fails</span>", 1), ledger, "verdict"),
+        (
+            "verdict",
+            |p| {
+                let (before, after) = p.split_once("id=\"ledger\"").unwrap();
+                let turned = after.replacen("</span> holds</span>", "</span> fails</span>", 1);
+                format!("{before}id=\"ledger\"{turned}")
+            },
+            ledger,
+            "verdict",
+        ),
         (
             "filter",
             |p| p.replacen("ledger.dataset.filter =", "ledger.dataset.nothing =", 1),
@@ -153,6 +167,7 @@ fn every_check_notices_a_broken_page() {
         ),
         ("tip", |p| p.replacen("tip.textContent =", "tip.title =", 1), values, "pointer"),
         ("link", |p| p.replacen(".csv\">CSV", ".scv\">CSV", 1), links, "file"),
+        ("story", |p| style(p, ".main-result { margin-top: 2000px }"), story, "first screen"),
         ("dark", |p| p.replace("prefers-color-scheme", "prefers-nothing"), dark, "dark"),
     ];
     let whole = std::fs::read_to_string(report().join("index.html")).unwrap();
@@ -205,6 +220,7 @@ fn report() -> &'static Path {
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_iclab"));
         command.args(["reproduce", "--only", "F2,F26,E3", "--prompts", "64", "--out"]).arg(&folder);
+        command.arg("--cache").arg(Path::new(SCRATCH).join("report-cache"));
         let run = command.output().unwrap();
         // So few prompts need not meet the bounds: 1 says that a claim fails.
         let text = String::from_utf8_lossy(&run.stderr);
@@ -287,6 +303,34 @@ fn headed(page: &mut Page, _: &Path) -> Vec<String> {
     problems
 }
 
+/// The main result is in sight before anyone scrolls; each claim that fails says why, in the ledger and before it.
+fn story(page: &mut Page, folder: &Path) -> Vec<String> {
+    resize(page, DESKTOP);
+    let seen = page.eval(
+        "(() => {
+            scrollTo({ top: 0, behavior: 'instant' });
+            const inside = (e) => shown(e) && middle(e)[1] < innerHeight;
+            const without = [...document.querySelectorAll('#ledger tr[data-verdict=fails]')].filter((row) => !row.querySelector('.why'));
+            return { drawings: [...document.querySelectorAll('.main-result svg')].filter(inside).length,
+                     verdicts: [...document.querySelectorAll('.main-result .badge')].filter(inside).length,
+                     without: without.map((row) => row.querySelector('code').innerText),
+                     gathered: document.querySelectorAll('#fails .why').length };
+        })()",
+    );
+    let mut problems = vec![];
+    if seen["drawings"] == 0 || seen["verdicts"] == 0 {
+        problems.push(format!("no main result on the first screen: {seen}"));
+    }
+    for claim in seen["without"].as_array().unwrap() {
+        problems.push(format!("{claim} fails without a reason"));
+    }
+    let failing = claims(folder).iter().filter(|claim| claim["verdict"] == "fails").count();
+    if seen["gathered"] != failing {
+        problems.push(format!("{} of {failing} failures are gathered with their reasons", seen["gathered"]));
+    }
+    problems
+}
+
 /// The ledger shows the claims of `ledger.json`, in order, with their statements and verdicts.
 fn ledger(page: &mut Page, folder: &Path) -> Vec<String> {
     let mut problems = vec![];
@@ -337,7 +381,9 @@ fn filters(page: &mut Page, _: &Path) -> Vec<String> {
     }
     for i in 0..buttons {
         let state = format!("const button = document.querySelectorAll('.filters button')[{i}];");
-        let place = page.eval(&format!("(() => {{ {state} return middle(button); }})()"));
+        let place = page.eval(&format!(
+            "(() => {{ {state} button.scrollIntoView({{ block: 'center', behavior: 'instant' }}); return middle(button); }})()"
+        ));
         press(page, &place);
         let seen = page.eval(&format!(
             "(() => {{ {state} return [button.innerText, parseInt(button.innerText.match(/\\d+/)[0]), \

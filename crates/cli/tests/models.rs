@@ -63,7 +63,7 @@ fn bad_networks_get_one_clear_sentence() {
         ("--only Q7 --model r1=r1", &["Q7", "models/r2"]),
         ("--only F3 --model r1", &["'r1'", "NAME=DIRECTORY"]),
         ("--only F3 --model r1=", &["'r1='", "NAME=DIRECTORY"]),
-        ("--only F3 --model rr1=r1", &["unknown network 'rr1'", "known: r1, r2"]),
+        ("--only F3 --model rr1=r1", &["unknown network 'rr1'", "known: r1"]),
         ("--only F3 --model r1=absent", &["absent/plan.toml", "No such file"]),
         ("--only F3 --model r1=empty", &["empty/plan.toml", "No such file"]),
         ("--only F3 --model r1=no-weights", &["no-weights/checkpoint.safetensors"]),

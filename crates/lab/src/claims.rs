@@ -153,7 +153,8 @@ impl Claim {
                 "The 95 % interval lies outside what is required: other prompts would not turn the verdict."
             }
             None if self.measured.is_nan() => "Nothing could be measured.",
-            None => "The figure shows what lies behind the number.",
+            None if self.why.is_empty() => "The figure shows what lies behind the number.",
+            None => "",
         };
         self.why = format!("{} {words}", self.why).trim().to_string();
     }

@@ -10,6 +10,7 @@ use lab::figure::{Figure, Table};
 use crate::About;
 use crate::layout::panel_svgs;
 use crate::ledger::{Counts, bound_text, interval_text, kind_word, verdict_sign, verdict_word};
+use crate::story;
 use crate::text::{escape, format_number, format_seconds};
 
 const STYLE: &str = include_str!("../assets/report.css");
@@ -19,7 +20,7 @@ const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// Number of each figure by its id, in reading order.
-type Numbers<'a> = HashMap<&'a str, usize>;
+pub type Numbers<'a> = HashMap<&'a str, usize>;
 
 /// The whole report as one self-contained page; only the links to `figures/` and `tables/` point beside it.
 pub fn index_html(findings: &[Findings], about: &About) -> String {
@@ -35,16 +36,22 @@ pub fn index_html(findings: &[Findings], about: &About) -> String {
         escape(&about.title)
     );
     still_running(&mut out, about);
-    masthead(&mut out, findings, about);
+    masthead(&mut out, findings, about, &numbers);
     out.push_str("<div class=\"page-grid\">\n");
     contents(&mut out, findings);
     out.push_str("<main>\n");
-    ledger(&mut out, findings, &numbers);
-    left_out(&mut out, &about.not_run);
-    let mut table_number = 0;
+    story::gathered(&mut out, findings, Verdict::Fails, &numbers);
+    let (mut table_number, mut chapter) = (0, "");
     for found in findings {
+        if findings.len() > 1 && story::chapter(&found.analysis) != chapter {
+            chapter = story::chapter(&found.analysis);
+            let _ = writeln!(out, "<h2 class=\"chapter\">{chapter}</h2>");
+        }
         section(&mut out, found, about, &numbers, &mut table_number);
     }
+    story::gathered(&mut out, findings, Verdict::Undefined, &numbers);
+    left_out(&mut out, &about.not_run);
+    ledger(&mut out, findings, &numbers);
     out.push_str("</main>\n</div>\n");
     footer(&mut out, findings, about);
     let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
@@ -55,16 +62,16 @@ pub fn index_html(findings: &[Findings], about: &About) -> String {
 fn still_running(out: &mut String, about: &About) {
     let Some(running) = about.running else { return };
     let (done, of) = (running.done, running.of);
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<p class=\"running\" role=\"status\" style=\"--share:{:.1}%\"><b>Still running: {done} of {of} analyses.</b> \
          <span>What is measured is below, the rest follows. <a href=\"\">Reload</a> for more; if the run was stopped, the same \
-         command goes on where it was.</span></p>\n",
+         command goes on where it was.</span></p>",
         100.0 * done as f64 / of.max(1) as f64
     );
 }
 
-fn masthead(out: &mut String, findings: &[Findings], about: &About) {
+fn masthead(out: &mut String, findings: &[Findings], about: &About, numbers: &Numbers<'_>) {
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
     let _ = write!(
         out,
@@ -86,7 +93,9 @@ fn masthead(out: &mut String, findings: &[Findings], about: &About) {
              class=\"sign\">{sign}</span>{count}</span> <span class=\"words\">{words}</span></li>"
         );
     }
-    out.push_str("</ul>\n<dl class=\"facts\">\n");
+    out.push_str("</ul>\n");
+    story::main_result(out, findings, numbers);
+    out.push_str("<dl class=\"facts\">\n");
     let mut facts = vec![("seed", about.seed.to_string())];
     if about.prompts > 0 {
         facts.insert(0, ("prompts", format_number(about.prompts as f64)));
@@ -102,10 +111,13 @@ fn masthead(out: &mut String, findings: &[Findings], about: &About) {
 }
 
 fn contents(out: &mut String, findings: &[Findings]) {
-    out.push_str(
-        "<nav class=\"contents\" aria-label=\"Contents\">\n<ul>\n<li><a href=\"#ledger\">Ledger</a></li>\n",
-    );
+    out.push_str("<nav class=\"contents\" aria-label=\"Contents\">\n<ul>\n");
+    let mut chapter = "";
     for found in findings {
+        if findings.len() > 1 && story::chapter(&found.analysis) != chapter {
+            chapter = story::chapter(&found.analysis);
+            let _ = writeln!(out, "<li class=\"chapter\">{chapter}</li>");
+        }
         let counts = Counts::of(&found.claims);
         let state = if counts.fails > 0 { "fails" } else { "ok" };
         let _ = writeln!(
@@ -116,7 +128,7 @@ fn contents(out: &mut String, findings: &[Findings]) {
             escape(&found.title)
         );
     }
-    out.push_str("</ul>\n</nav>\n");
+    out.push_str("<li class=\"chapter\"><a href=\"#ledger\">Ledger of all claims</a></li>\n</ul>\n</nav>\n");
 }
 
 fn ledger(out: &mut String, findings: &[Findings], numbers: &Numbers<'_>) {
@@ -203,24 +215,24 @@ fn ledger_row(out: &mut String, claim: &Claim, numbers: &Numbers<'_>) {
 }
 
 /// What explains a failure, as a paragraph.
-fn why(claim: &Claim) -> String {
+pub fn why(claim: &Claim) -> String {
     if claim.why.is_empty() {
         return String::new();
     }
     format!("<p class=\"why\">{}</p>", escape(&claim.why))
 }
 
-fn measured(claim: &Claim) -> String {
+pub fn measured(claim: &Claim) -> String {
     let interval = claim.interval.map(|i| format!(" <span class=\"interval\">{}</span>", interval_text(i)));
     format!("<b class=\"num\">{}</b>{}", format_number(claim.measured), interval.unwrap_or_default())
 }
 
-fn badge(verdict: Verdict) -> String {
+pub fn badge(verdict: Verdict) -> String {
     let (word, sign) = (verdict_word(verdict), verdict_sign(verdict));
     format!("<span class=\"badge {word}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
 }
 
-fn figure_link(claim: &Claim, numbers: &Numbers<'_>) -> String {
+pub fn figure_link(claim: &Claim, numbers: &Numbers<'_>) -> String {
     let found = claim.figure.as_deref().and_then(|id| numbers.get(id).map(|n| (id, n)));
     found.map_or_else(String::new, |(id, n)| format!("<a href=\"#{}\">Figure {n}</a>", slug("fig", id)))
 }
@@ -339,7 +351,7 @@ fn footer(out: &mut String, findings: &[Findings], about: &About) {
 }
 
 /// An element id from a name: `c-F26-newton-gd`.
-fn slug(prefix: &str, name: &str) -> String {
+pub fn slug(prefix: &str, name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     format!("{prefix}-{}", name.chars().map(plain).collect::<String>())
 }

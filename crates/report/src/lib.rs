@@ -6,7 +6,7 @@
 //! Figure ─ layout ─┬─ lines ── axis, families, legend ─┐
 //!                  ├─ heatmap ── palette, panel ───────┼─ svg ─┬─ png
 //!                  └─ blocks ──────────────────────────┘       │
-//! Figure, Table ── csv                                          └─ html (with Claims by way of ledger)
+//! Figure, Table ── csv                                          └─ html (with Claims by way of ledger, in the order of story)
 //! Figure ── drawn: its files, once, however often a growing report is written
 //! Findings ── write: index.html, figures/, tables/, ledger.json
 //! ```
@@ -25,6 +25,7 @@ mod lines;
 mod palette;
 mod panel;
 mod png;
+mod story;
 mod svg;
 mod text;
 mod write;

@@ -178,7 +178,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
         panels.push(Panel::Lines(LinesPanel {
             title: title.into(),
             x: Axis::new("steps", Scale::Log2),
-            y: Axis::new("relative squared error of w", Scale::Log10).range(1e-4, 2.0),
+            y: Axis::new("relative squared error of w", Scale::Log10).range(1e-4, 4.0),
             series: series.collect(),
             references: vec![],
         }));

@@ -81,7 +81,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
         title: "A prompt, and what each prediction can see".into(),
         caption: format!(
             "Left: the tokens of one prompt (d={DIM}, {POINTS} points), x and y in turn. Right: how much each prediction changes when \
-             one token is changed, as a power of ten; blank where it does not change at all. The prediction of y_t is read at x_t and \
+             one token is changed, as a power of ten; hatched where it does not change at all. The prediction of y_t is read at x_t and \
              sees nothing after it. A fresh network of two layers."
         ),
         panels: vec![Panel::Heatmap(seen(&prompts)), Panel::Heatmap(changes(&influence))],
