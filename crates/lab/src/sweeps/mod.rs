@@ -1,0 +1,7 @@
+//! Sweeps: a base experiment plus axes. Every point is an ordinary run, so that it may be trained anywhere, in any order,
+//! by any command, and is found again by the hash of its plan.
+
+mod axes;
+mod plan;
+
+pub use plan::{Point, Quality, SEED, Slurm, Sweep, Test};
