@@ -1,5 +1,6 @@
 //! Requests to stop: the first lets the current steps finish and saves, a second one ends at once.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
@@ -7,8 +8,15 @@ use crate::error::{Error, Result};
 static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 static PATIENT: AtomicBool = AtomicBool::new(false);
 
-/// Listens for Ctrl-C, SIGTERM, SIGHUP, and SIGUSR1, by which clusters say that the time is nearly up.
+/// Listens for Ctrl-C, SIGTERM, SIGHUP, and SIGUSR1, by which clusters say that the time is nearly up. Once is enough.
 pub fn listen() -> Result<()> {
+    static LISTENING: Once = Once::new();
+    let mut result = Ok(());
+    LISTENING.call_once(|| result = begin());
+    result
+}
+
+fn begin() -> Result<()> {
     #[cfg(unix)]
     on_user_signal().map_err(|e| Error::Usage(format!("cannot listen for SIGUSR1: {e}")))?;
     ctrlc::set_handler(|| {

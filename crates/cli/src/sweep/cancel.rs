@@ -7,7 +7,7 @@ use clap::Args;
 use lab::runs::host;
 
 use super::survey::{counts, survey};
-use super::{Opened, PlanArgs};
+use super::{Opened, PlanArgs, slurm};
 use crate::error::{Error, Result};
 
 /// Stop a sweep; its runs are saved, and `iclab sweep` goes on with them
@@ -23,11 +23,16 @@ pub fn run(args: &CancelArgs) -> Result<()> {
     let opened = args.plan.open()?;
     let mut stopped = Vec::new();
     stopped.extend(pool(&opened)?);
+    match slurm::cancel(&slurm::job_name(&opened))? {
+        0 => {}
+        1 => stopped.push("1 task of the cluster is cancelled".into()),
+        count => stopped.push(format!("{count} tasks of the cluster are cancelled")),
+    }
     if stopped.is_empty() {
         stopped.push("nobody is training it".to_string());
     }
     println!("{}: {}", opened.dir.display(), stopped.join("; "));
-    println!("{} points: {}", opened.sweep.points.len(), counts(&survey(&opened)));
+    println!("{} points: {}", opened.sweep.points.len(), counts(&survey(&opened).0));
     Ok(())
 }
 

@@ -21,7 +21,8 @@ pub fn run(args: &RunArgs, opened: &Opened) -> Result<()> {
     let devices = args.device.devices()?;
     opened.create()?;
     let _sole = sign(opened)?;
-    let seen = survey(opened);
+    let (seen, notes) = survey(opened);
+    notes.iter().for_each(|note| eprintln!("note: {note}; tasks of a cluster are not known"));
     let left = left(args, opened, &seen);
     if !left.is_empty() {
         let jobs: Vec<Job> = left
@@ -59,7 +60,7 @@ pub fn run(args: &RunArgs, opened: &Opened) -> Result<()> {
             )));
         }
     }
-    let seen = survey(opened);
+    let (seen, _) = survey(opened);
     println!("{}: {} points: {}", opened.dir.display(), seen.len(), counts(&seen));
     let failed: Vec<String> =
         (0..seen.len()).filter(|&i| seen[i].is_failed()).map(|i| story(opened, i)).collect();
@@ -83,6 +84,10 @@ fn left(args: &RunArgs, opened: &Opened, seen: &[Seen]) -> Vec<usize> {
         }
         if seen.is_running() {
             eprintln!("note: {} is being trained by another process and left to it", opened.label(i));
+            continue;
+        }
+        if let Some(task) = &seen.task {
+            eprintln!("note: {} is {} as task {} and left to it", opened.label(i), task.words(), task.id);
             continue;
         }
         left.push(i);

@@ -5,10 +5,11 @@
 
 mod cancel;
 mod local;
+mod slurm;
 mod status;
 mod survey;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use lab::sweeps::Sweep;
@@ -44,6 +45,8 @@ pub struct SweepArgs {
 enum Command {
     Status(status::StatusArgs),
     Cancel(cancel::CancelArgs),
+    #[command(hide = true)]
+    Task(slurm::TaskArgs),
 }
 
 /// Where runs are trained.
@@ -51,6 +54,8 @@ enum Command {
 enum On {
     /// By this process
     Local,
+    /// As one array job of a SLURM cluster
+    Slurm,
 }
 
 /// How to train the points of a plan.
@@ -120,12 +125,8 @@ impl Opened {
 
     /// The file that the local pool of this sweep locks and signs.
     fn pool_file(&self) -> PathBuf {
-        pool_file(&self.dir)
+        self.dir.join("local.lock")
     }
-}
-
-fn pool_file(dir: &Path) -> PathBuf {
-    dir.join("local.lock")
 }
 
 /// Runs the command.
@@ -133,10 +134,12 @@ pub fn run(args: &SweepArgs) -> Result<()> {
     match &args.command {
         Some(Command::Status(args)) => status::run(args),
         Some(Command::Cancel(args)) => cancel::run(args),
+        Some(Command::Task(args)) => slurm::run_task(args),
         None => {
             let opened = args.run.plan.open()?;
             match args.run.on {
                 On::Local => local::run(&args.run, &opened),
+                On::Slurm => slurm::run(&args.run, &opened),
             }
         }
     }

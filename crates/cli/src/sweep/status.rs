@@ -4,8 +4,8 @@ use clap::Args;
 use lab::figure::Table;
 use serde_json::json;
 
-use super::PlanArgs;
-use super::survey::{Seen, counts, story, survey};
+use super::survey::{Seen, counts, story, stranded, survey};
+use super::{PlanArgs, slurm};
 use crate::error::Result;
 use crate::output::print_aligned;
 
@@ -24,10 +24,11 @@ pub struct StatusArgs {
 /// Runs the command.
 pub fn run(args: &StatusArgs) -> Result<()> {
     let opened = args.plan.open()?;
-    let seen = survey(&opened);
+    let (seen, notes) = survey(&opened);
+    notes.iter().for_each(|note| eprintln!("note: {note}; states are those of the run directories"));
     let points = &opened.sweep.points;
     if args.json {
-        let rows = points.iter().zip(&seen).map(|(point, Seen { standing, .. })| {
+        let rows = points.iter().zip(&seen).map(|(point, Seen { standing, task, .. })| {
             json!({
                 "point": opened.sweep.label(point),
                 "run": point.dir(&opened.runs),
@@ -36,6 +37,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
                 "steps": point.experiment.training.steps,
                 "loss": standing.loss,
                 "seconds_left": standing.seconds_left,
+                "task": task.as_ref().map(|task| json!({"id": task.id, "state": task.state})),
             })
         });
         let rows: Vec<_> = rows.collect();
@@ -64,6 +66,16 @@ pub fn run(args: &StatusArgs) -> Result<()> {
     if !failed.is_empty() {
         println!("failed, the last lines of their logs (iclab sweep --retry trains them again):");
         failed.iter().for_each(|&i| println!("  {}", story(&opened, i)));
+    }
+    let stranded = stranded(&opened, &seen);
+    if !stranded.is_empty() && notes.is_empty() {
+        let job = slurm::last_job(&opened.dir).unwrap_or_else(|| "the last".into());
+        println!(
+            "not finished, and job {job} is not in the queue for them any more; the last lines of their logs \
+             (iclab sweep {} --on slurm submits them again):",
+            opened.plan.display()
+        );
+        stranded.iter().for_each(|&i| println!("  {}", story(&opened, i)));
     }
     Ok(())
 }

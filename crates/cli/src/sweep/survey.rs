@@ -1,8 +1,9 @@
-//! How far every point of a sweep is, from the run directories.
+//! How far every point of a sweep is: from the run directories, and from the cluster where there is one.
 
 use lab::runs::{self, LOG, Standing, State, last_lines};
 
 use super::Opened;
+use super::slurm::{self, Queued};
 
 /// Lines of a failed point's log that are shown.
 const LINES: usize = 5;
@@ -11,6 +12,10 @@ const LINES: usize = 5;
 pub struct Seen {
     /// What its directory says.
     pub standing: Standing,
+    /// Its task in the queue of a cluster.
+    pub task: Option<Queued>,
+    /// How its last task on a cluster ended, where that is remembered.
+    pub ended: Option<String>,
 }
 
 impl Seen {
@@ -26,24 +31,55 @@ impl Seen {
         matches!(self.standing.state, State::Running)
     }
 
-    /// In one word.
+    /// In a few words.
     pub fn word(&self) -> String {
-        self.standing.state.word().to_string()
+        match (&self.standing.state, &self.task, &self.ended) {
+            (State::Finished(_) | State::Running, ..) => self.standing.state.word().to_string(),
+            (_, Some(task), _) => task.words(),
+            (State::Interrupted | State::NotBegun, None, Some(ended)) if ended != "COMPLETED" => {
+                format!("{} ({})", self.standing.state.word(), ended.to_lowercase())
+            }
+            (state, ..) => state.word().to_string(),
+        }
     }
 }
 
-/// Looks at every point.
-pub fn survey(opened: &Opened) -> Vec<Seen> {
-    let points = opened.sweep.points.iter();
-    points.map(|point| Seen { standing: runs::look(&point.dir(&opened.runs), &point.experiment) }).collect()
+/// Looks at every point. Also returns what could not be asked.
+pub fn survey(opened: &Opened) -> (Vec<Seen>, Vec<String>) {
+    let name = slurm::job_name(opened);
+    let mut notes = Vec::new();
+    let mut tasks = slurm::queued(&name).unwrap_or_else(|error| {
+        notes.push(error.to_string());
+        None
+    });
+    let submitted = slurm::last_job(&opened.dir).is_some();
+    let mut ended = if submitted { slurm::ended(&name) } else { Default::default() };
+    let points = opened.sweep.points.iter().enumerate();
+    let seen = points.map(|(i, point)| Seen {
+        standing: runs::look(&point.dir(&opened.runs), &point.experiment),
+        task: tasks.as_mut().and_then(|tasks| tasks.remove(&i)),
+        ended: ended.remove(&i),
+    });
+    (seen.collect(), notes)
 }
 
-/// A point that failed, with the last lines of its log.
+/// Points that a cluster was given and that it neither holds any more nor finished: killed, out of memory, forgotten.
+pub fn stranded(opened: &Opened, seen: &[Seen]) -> Vec<usize> {
+    let left = |i: &usize| {
+        let seen = &seen[*i];
+        !seen.is_finished() && !seen.is_failed() && !seen.is_running() && seen.task.is_none()
+    };
+    (0..seen.len()).filter(|i| left(i) && slurm::newest_log(&opened.dir, *i).is_some()).collect()
+}
+
+/// A point with the last lines of its logs.
 pub fn story(opened: &Opened, point: usize) -> String {
     let dir = opened.point_dir(point);
     let mut text = format!("{} ({}):", opened.label(point), dir.display());
-    for line in last_lines(&dir.join(LOG), LINES) {
-        text += &format!("\n    {line}");
+    let job = slurm::newest_log(&opened.dir, point);
+    for log in std::iter::once(dir.join(LOG)).chain(job) {
+        let lines = last_lines(&log, LINES);
+        text.extend(lines.iter().map(|line| format!("\n    {line}")));
     }
     text
 }
