@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::cuda::CudaError;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -109,7 +109,9 @@ fn shares(runs: usize) -> Result<Vec<rayon::ThreadPool>> {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build()
     };
     let built: std::result::Result<Vec<_>, _> = (0..if runs > 1 { runs } else { 0 }).map(share).collect();
-    built.map_err(|e| Error::Usage(format!("no threads for {runs} runs at once: {e}; accepted: fewer (--jobs)")))
+    built.map_err(|e| {
+        Error::Usage(format!("no threads for {runs} runs at once: {e}; accepted: fewer (--jobs)"))
+    })
 }
 
 /// One line for each device in use.

@@ -154,4 +154,3 @@ fn record(job: &Job, outcome: &Outcome) -> Value {
     value["seed"] = json!(job.experiment.training.seed);
     value
 }
-

@@ -23,7 +23,8 @@ pub fn run(args: &CancelArgs) -> Result<()> {
     let opened = args.plan.open()?;
     let mut stopped = Vec::new();
     stopped.extend(pool(&opened)?);
-    match slurm::cancel(&slurm::job_name(&opened))? {
+    let submitted = slurm::was_submitted(&opened.dir);
+    match if submitted { slurm::cancel(&slurm::job_name(&opened))? } else { 0 } {
         0 => {}
         1 => stopped.push("1 task of the cluster is cancelled".into()),
         count => stopped.push(format!("{count} tasks of the cluster are cancelled")),
@@ -48,12 +49,17 @@ fn pool(opened: &Opened) -> Result<Option<String>> {
     let signed = who.trim().strip_prefix("process ").and_then(|rest| rest.split_once(" on "));
     let process = signed.and_then(|(number, machine)| Some((number.parse::<i32>().ok()?, machine)));
     let Some((process, machine)) = process else {
-        return Err(Error::content(&path, "does not say which process trains the sweep; accepted: stop it by hand"));
+        return Err(Error::content(
+            &path,
+            "does not say which process trains the sweep; accepted: stop it by hand",
+        ));
     };
     if machine != host() {
         return Err(Error::content(
             &path,
-            format!("the sweep is trained by process {process} on {machine}; accepted: this command on that machine"),
+            format!(
+                "the sweep is trained by process {process} on {machine}; accepted: this command on that machine"
+            ),
         ));
     }
     ask_to_stop(process)?;

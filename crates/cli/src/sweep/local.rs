@@ -118,6 +118,8 @@ fn sign(opened: &Opened) -> Result<File> {
         Err(TryLockError::Error(source)) => return Err(Error::file("lock", &path)(source)),
     }
     let signature = format!("process {} on {}\n", std::process::id(), host());
-    file.set_len(0).and_then(|()| file.write_all(signature.as_bytes())).map_err(Error::file("write", &path))?;
+    file.set_len(0)
+        .and_then(|()| file.write_all(signature.as_bytes()))
+        .map_err(Error::file("write", &path))?;
     Ok(file)
 }

@@ -4,6 +4,7 @@
 //! its jobs and what was collected. Everything else is in the run directories, so that no state can be lost or disagree.
 
 mod cancel;
+mod collect;
 mod local;
 mod slurm;
 mod status;
@@ -45,6 +46,7 @@ pub struct SweepArgs {
 enum Command {
     Status(status::StatusArgs),
     Cancel(cancel::CancelArgs),
+    Collect(collect::CollectArgs),
     #[command(hide = true)]
     Task(slurm::TaskArgs),
 }
@@ -134,6 +136,7 @@ pub fn run(args: &SweepArgs) -> Result<()> {
     match &args.command {
         Some(Command::Status(args)) => status::run(args),
         Some(Command::Cancel(args)) => cancel::run(args),
+        Some(Command::Collect(args)) => collect::run(args),
         Some(Command::Task(args)) => slurm::run_task(args),
         None => {
             let opened = args.run.plan.open()?;

@@ -44,16 +44,18 @@ impl Seen {
     }
 }
 
-/// Looks at every point. Also returns what could not be asked.
+/// Looks at every point, and asks the cluster if the sweep was ever given to one. Also returns what could not be asked.
 pub fn survey(opened: &Opened) -> (Vec<Seen>, Vec<String>) {
-    let name = slurm::job_name(opened);
     let mut notes = Vec::new();
-    let mut tasks = slurm::queued(&name).unwrap_or_else(|error| {
-        notes.push(error.to_string());
-        None
-    });
-    let submitted = slurm::last_job(&opened.dir).is_some();
-    let mut ended = if submitted { slurm::ended(&name) } else { Default::default() };
+    let (mut tasks, mut ended) = (None, Default::default());
+    if slurm::was_submitted(&opened.dir) {
+        let name = slurm::job_name(opened);
+        match slurm::queued(&name) {
+            Ok(found) => tasks = found,
+            Err(error) => notes.push(error.to_string()),
+        }
+        ended = slurm::ended(&name);
+    }
     let points = opened.sweep.points.iter().enumerate();
     let seen = points.map(|(i, point)| Seen {
         standing: runs::look(&point.dir(&opened.runs), &point.experiment),

@@ -19,7 +19,9 @@ pub fn axes(table: &Table) -> Result<Vec<Axis>, String> {
     let mut found = Vec::new();
     collect("", table, &mut found)?;
     if found.is_empty() {
-        return Err("field 'axes' is empty; accepted: at least one axis, as in training.seed = [0, 1, 2]".into());
+        return Err(
+            "field 'axes' is empty; accepted: at least one axis, as in training.seed = [0, 1, 2]".into()
+        );
     }
     Ok(found)
 }
@@ -130,11 +132,19 @@ mod tests {
 
     #[test]
     fn lists_and_ranges_become_values() {
-        let found = of("training.seed = { from = 0, to = 3 }\nnetwork.width = { from = 8, to = 64, times = 2 }\n\
+        let found =
+            of("training.seed = { from = 0, to = 3 }\nnetwork.width = { from = 8, to = 64, times = 2 }\n\
                         training.rate = { from = 0.1, to = 0.4, by = 0.1 }\n\"task.dim\" = [5]")
-        .unwrap();
+            .unwrap();
         let values = |field: &str| {
-            found.iter().find(|axis| axis.field == field).unwrap().values.iter().map(Value::to_string).collect()
+            found
+                .iter()
+                .find(|axis| axis.field == field)
+                .unwrap()
+                .values
+                .iter()
+                .map(Value::to_string)
+                .collect()
         };
         let texts: [Vec<String>; 4] =
             [values("training.seed"), values("network.width"), values("training.rate"), values("task.dim")];

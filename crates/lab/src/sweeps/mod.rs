@@ -2,6 +2,12 @@
 //! by any command, and is found again by the hash of its plan.
 
 mod axes;
+mod figures;
+mod groups;
+mod measure;
+mod outcome;
 mod plan;
 
+pub use measure::{Bench, Layers, Measured, Reached};
+pub use outcome::outcome;
 pub use plan::{Point, Quality, SEED, Slurm, Sweep, Test};

@@ -212,7 +212,9 @@ impl File {
             return Err("table 'quality' is unclear; accepted: either 'excess' or 'loss', a number".into());
         }
         if self.slurm.throttle == Some(0) || self.slurm.cpus == Some(0) {
-            return Err("a number in table 'slurm' is 0; accepted: 'throttle' and 'cpus' of at least 1".into());
+            return Err(
+                "a number in table 'slurm' is 0; accepted: 'throttle' and 'cpus' of at least 1".into()
+            );
         }
         let mut table: Table = experiment.to_toml().parse().expect("an experiment is a table");
         for (key, value) in &self.set {
@@ -259,7 +261,10 @@ fn overlap(axes: &[Axis]) -> Result<(), String> {
     for (i, one) in axes.iter().enumerate() {
         for other in &axes[..i] {
             let (long, short) = if one.field.len() > other.field.len() { (one, other) } else { (other, one) };
-            let inside = long.field.strip_prefix(&short.field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let inside = long
+                .field
+                .strip_prefix(&short.field)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
             if inside {
                 return Err(format!(
                     "the axes '{}' and '{}' change the same field; accepted: one axis for a field",

@@ -53,6 +53,11 @@ pub fn newest_log(dir: &Path, point: usize) -> Option<PathBuf> {
     own.max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok()).map(|entry| entry.path())
 }
 
+/// Whether the sweep was ever about to be submitted: the folder for logs is made first.
+pub fn was_submitted(dir: &Path) -> bool {
+    dir.join(LOGS).is_dir()
+}
+
 /// The last job that was submitted.
 pub fn last_job(dir: &Path) -> Option<String> {
     let line = lab::runs::last_lines(&dir.join(JOBS), 1).pop()?;

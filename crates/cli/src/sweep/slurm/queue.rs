@@ -96,7 +96,9 @@ mod tests {
 
     #[test]
     fn queues_are_read() {
-        let found = parse_queue("12_0|PENDING|Resources\n12_1|RUNNING|None\n15_1|PENDING|BeginTime\n13|RUNNING|None\n");
+        let found = parse_queue(
+            "12_0|PENDING|Resources\n12_1|RUNNING|None\n15_1|PENDING|BeginTime\n13|RUNNING|None\n",
+        );
         assert_eq!(found.len(), 2);
         assert_eq!(found[&1].id, "12_1");
         assert_eq!(found[&0].words(), "queued");
@@ -106,7 +108,8 @@ mod tests {
 
     #[test]
     fn the_last_word_of_the_accounts_counts() {
-        let found = parse_accounts("12_0|TIMEOUT\n12_1|CANCELLED by 1000\n12_[2-3]|PENDING\n14_0|COMPLETED\n");
+        let found =
+            parse_accounts("12_0|TIMEOUT\n12_1|CANCELLED by 1000\n12_[2-3]|PENDING\n14_0|COMPLETED\n");
         assert_eq!(found[&0], "COMPLETED");
         assert_eq!(found[&1], "CANCELLED");
         assert_eq!(found.len(), 2);

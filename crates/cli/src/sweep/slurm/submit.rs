@@ -31,7 +31,10 @@ pub fn run(args: &RunArgs, opened: &Opened) -> Result<()> {
     let left: Vec<usize> = (0..seen.len()).filter(|i| wanted(i) && !busy(i)).collect();
     println!("{}: {} points: {}", opened.dir.display(), seen.len(), counts(&seen));
     if left.is_empty() {
-        println!("nothing to submit{}", if seen.iter().any(|s| s.is_failed()) { " (--retry submits failed points)" } else { "" });
+        println!(
+            "nothing to submit{}",
+            if seen.iter().any(|s| s.is_failed()) { " (--retry submits failed points)" } else { "" }
+        );
         return Ok(());
     }
     let job = submit(args, opened, &left)?;
@@ -60,7 +63,8 @@ fn submit(args: &RunArgs, opened: &Opened, left: &[usize]) -> Result<String> {
         Ok(output) => output,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             return Err(Error::Usage(
-                "there is no sbatch on this machine; accepted: a machine of a SLURM cluster, or --on local".into(),
+                "there is no sbatch on this machine; accepted: a machine of a SLURM cluster, or --on local"
+                    .into(),
             ));
         }
         Err(e) => return Err(Error::Usage(format!("sbatch cannot be run: {e}"))),
@@ -226,7 +230,10 @@ mod tests {
             ..Slurm::default()
         };
         let all = directives(&slurm, "n", &[0, 1], Some(2), Path::new("/a b/50%"));
-        assert!(all.contains(&"--array=0-1%2".to_string()) && all.contains(&"--output=/a b/50%%/%A_%a.txt".to_string()));
+        assert!(
+            all.contains(&"--array=0-1%2".to_string())
+                && all.contains(&"--output=/a b/50%%/%A_%a.txt".to_string())
+        );
         assert_eq!(all.last().unwrap(), "--partition=long");
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }

@@ -36,7 +36,10 @@ pub fn run(args: &TaskArgs) -> Result<()> {
     let sweep = Sweep::stored(&plan)?;
     let count = sweep.points.len();
     let Some(point) = sweep.points.get(args.point) else {
-        return Err(Error::content(&plan, format!("has no point {}; accepted: 0 to {}", args.point, count - 1)));
+        return Err(Error::content(
+            &plan,
+            format!("has no point {}; accepted: 0 to {}", args.point, count - 1),
+        ));
     };
     let root = args.dir.parent().unwrap_or(&args.dir);
     let job = Job { experiment: point.experiment.clone(), dir: point.dir(root), label: sweep.label(point) };
