@@ -39,10 +39,11 @@ fn ask(program: &str, arguments: &[&str]) -> Result<Option<String>> {
     if output.status.success() {
         return Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()));
     }
+    // The last line is the reason; those before it are what led there.
     let said = String::from_utf8_lossy(&output.stderr);
-    let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let said = if said.is_empty() { format!("nothing ({})", output.status) } else { said.join("; ") };
-    Err(Error::Usage(format!("{program} says: {said}")))
+    let reason = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let reason = reason.map_or_else(|| format!("nothing ({})", output.status), str::to_string);
+    Err(Error::Usage(format!("{program} says: {reason}")))
 }
 
 /// The newest log of a point's tasks, if it ever had one.

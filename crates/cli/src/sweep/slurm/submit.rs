@@ -19,6 +19,13 @@ const GRACE: u32 = 120;
 /// Submits what is left of a sweep.
 pub fn run(args: &RunArgs, opened: &Opened) -> Result<()> {
     args.device.devices()?; // arguments that do not go together are refused here, not on another machine
+    let sbatch = Command::new("sbatch").arg("--version").output();
+    if sbatch.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+        return Err(Error::Usage(
+            "there is no sbatch on this machine; accepted: a machine of a SLURM cluster, or --on local"
+                .into(),
+        ));
+    }
     opened.create()?;
     let (seen, notes) = survey(opened);
     if let Some(note) = notes.first() {
@@ -59,16 +66,7 @@ fn submit(args: &RunArgs, opened: &Opened, left: &[usize]) -> Result<String> {
     let throttle = args.jobs.or(slurm.throttle);
     let mut command = Command::new("sbatch");
     command.args(directives(slurm, &job_name(opened), left, throttle, &logs)).arg(&script);
-    let output = match command.output() {
-        Ok(output) => output,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Error::Usage(
-                "there is no sbatch on this machine; accepted: a machine of a SLURM cluster, or --on local"
-                    .into(),
-            ));
-        }
-        Err(e) => return Err(Error::Usage(format!("sbatch cannot be run: {e}"))),
-    };
+    let output = command.output().map_err(|e| Error::Usage(format!("sbatch cannot be run: {e}")))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let said: Vec<&str> = said.lines().map(|line| line.trim_start_matches("sbatch: ").trim()).collect();
