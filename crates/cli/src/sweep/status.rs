@@ -4,7 +4,7 @@ use clap::Args;
 use lab::figure::Table;
 use serde_json::json;
 
-use super::survey::{Seen, counts, story, stranded, survey};
+use super::survey::{Seen, abandoned, counts, story, survey};
 use super::{PlanArgs, slurm};
 use crate::error::Result;
 use crate::output::print_aligned;
@@ -67,15 +67,15 @@ pub fn run(args: &StatusArgs) -> Result<()> {
         println!("failed, the last lines of their logs (iclab sweep --retry trains them again):");
         failed.iter().for_each(|&i| println!("  {}", story(&opened, i)));
     }
-    let stranded = stranded(&opened, &seen);
-    if !stranded.is_empty() && notes.is_empty() {
-        let job = slurm::last_job(&opened.dir).unwrap_or_else(|| "the last".into());
+    let abandoned = abandoned(&seen);
+    if let Some(job) = slurm::last_job(&opened.dir).filter(|_| !abandoned.is_empty() && notes.is_empty()) {
         println!(
-            "not finished, and job {job} is not in the queue for them any more; the last lines of their logs \
-             (iclab sweep {} --on slurm submits them again):",
+            "{} not finished and in no queue since job {job} (iclab sweep {} --on slurm submits them again)",
+            abandoned.len(),
             opened.plan.display()
         );
-        stranded.iter().for_each(|&i| println!("  {}", story(&opened, i)));
+        let begun = abandoned.iter().filter(|&&i| slurm::newest_log(&opened.dir, i).is_some());
+        begun.for_each(|&i| println!("  {}", story(&opened, i)));
     }
     Ok(())
 }

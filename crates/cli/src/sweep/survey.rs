@@ -65,13 +65,11 @@ pub fn survey(opened: &Opened) -> (Vec<Seen>, Vec<String>) {
     (seen.collect(), notes)
 }
 
-/// Points that a cluster was given and that it neither holds any more nor finished: killed, out of memory, forgotten.
-pub fn stranded(opened: &Opened, seen: &[Seen]) -> Vec<usize> {
-    let left = |i: &usize| {
-        let seen = &seen[*i];
-        !seen.is_finished() && !seen.is_failed() && !seen.is_running() && seen.task.is_none()
-    };
-    (0..seen.len()).filter(|i| left(i) && slurm::newest_log(&opened.dir, *i).is_some()).collect()
+/// Points that nobody holds, failed ones aside: killed, out of memory, cancelled, forgotten by the cluster, or not begun.
+pub fn abandoned(seen: &[Seen]) -> Vec<usize> {
+    let held =
+        |seen: &Seen| seen.is_finished() || seen.is_failed() || seen.is_running() || seen.task.is_some();
+    (0..seen.len()).filter(|&i| !held(&seen[i])).collect()
 }
 
 /// A point with the last lines of its logs.
