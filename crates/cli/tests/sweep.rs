@@ -241,7 +241,7 @@ fn bad_plans_get_one_clear_sentence() {
     let dir = with(PLAN);
     assert!(refused(dir.path(), &["sweep", "absent.toml"]).contains("absent.toml"));
     let sentence = refused(dir.path(), &["sweep", "collect", "plan.toml", "--out", "out"]);
-    assert!(sentence.contains("no point is finished (4 not begun)"), "{sentence}");
+    assert!(sentence.contains("no point is finished (4 points: 4 not begun)"), "{sentence}");
     assert!(!dir.path().join("out").exists());
 }
 

@@ -33,7 +33,7 @@ pub fn run(args: &CancelArgs) -> Result<()> {
         stopped.push("nobody is training it".to_string());
     }
     println!("{}: {}", opened.dir.display(), stopped.join("; "));
-    println!("{} points: {}", opened.sweep.points.len(), counts(&survey(&opened).0));
+    println!("{}", counts(&survey(&opened).0));
     Ok(())
 }
 

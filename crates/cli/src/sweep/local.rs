@@ -61,7 +61,7 @@ pub fn run(args: &RunArgs, opened: &Opened) -> Result<()> {
         }
     }
     let (seen, _) = survey(opened);
-    println!("{}: {} points: {}", opened.dir.display(), seen.len(), counts(&seen));
+    println!("{}: {}", opened.dir.display(), counts(&seen));
     let failed: Vec<String> =
         (0..seen.len()).filter(|&i| seen[i].is_failed()).map(|i| story(opened, i)).collect();
     if failed.is_empty() {

@@ -57,7 +57,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
     let columns = ["point", "state", "step", "loss", "time left"];
     print_aligned(&Table {
         id: "status".into(),
-        title: format!("{}: {} points: {}", opened.dir.display(), points.len(), counts(&seen)),
+        title: format!("{}: {}", opened.dir.display(), counts(&seen)),
         caption: String::new(),
         columns: columns.map(String::from).to_vec(),
         rows: seen.iter().enumerate().map(row).collect(),

@@ -84,7 +84,7 @@ pub fn story(opened: &Opened, point: usize) -> String {
     text
 }
 
-/// `7 finished, 1 failed, 4 not begun`
+/// `12 points: 7 finished, 1 failed, 4 not begun`
 pub fn counts(seen: &[Seen]) -> String {
     let mut words: Vec<(String, usize)> = Vec::new();
     for seen in seen {
@@ -96,5 +96,6 @@ pub fn counts(seen: &[Seen]) -> String {
     }
     words.sort_by_key(|(word, _)| word != "finished");
     let words: Vec<String> = words.iter().map(|(word, count)| format!("{count} {word}")).collect();
-    words.join(", ")
+    let points = if seen.len() == 1 { "1 point".into() } else { format!("{} points", seen.len()) };
+    format!("{points}: {}", words.join(", "))
 }

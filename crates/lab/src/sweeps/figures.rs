@@ -75,12 +75,7 @@ fn along(sweep: &Sweep, measured: &[Measured], field: usize) -> Figure {
 pub fn errors(groups: &[Group]) -> Figure {
     let series = groups.iter().map(|group| {
         let points = group.runs.iter().map(|run| run.result.errors.len()).min().unwrap_or(0);
-        let at = |t: usize| {
-            let dim = |run: &Measured| {
-                run.result.errors[run.result.errors.len() - 1] / run.result.last_error_over_d
-            };
-            group.log_mean(|run| (run.result.errors[t] / dim(run)).max(SMALLEST))
-        };
+        let at = |t: usize| group.log_mean(|run| (run.result.errors[t] / run.dim as f64).max(SMALLEST));
         curve(&group.label, (0..points).map(|t| (t as f64, at(t))).collect()).stroke(Stroke::Solid)
     });
     Figure {

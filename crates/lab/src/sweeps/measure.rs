@@ -24,6 +24,8 @@ use crate::steps::Steps;
 pub struct Measured {
     /// Number of the point.
     pub point: usize,
+    /// Dimension of its inputs.
+    pub dim: usize,
     /// As the run itself found at its end.
     pub result: RunResult,
     /// Rows of its metrics.
@@ -100,7 +102,7 @@ impl<'a> Bench<'a> {
             }
         };
         let reached = sweep.quality.and_then(|quality| reached(&rows, quality, point));
-        Ok(Some(Measured { point: index, result, rows, reached, tested, layers }))
+        Ok(Some(Measured { point: index, dim: task.dim, result, rows, reached, tested, layers }))
     }
 
     /// Error of a network on other inputs than it was trained on.
@@ -195,6 +197,26 @@ fn reached(rows: &[Metrics], quality: Quality, point: &Point) -> Option<Reached>
 mod tests {
     use super::*;
     use crate::experiment::Experiment;
+    use crate::learner::Unit;
+
+    /// A network whose layer l is Newton's step 2l is worth two Newton steps a layer, and as many doublings of gradient
+    /// descent's steps as the law of Newton against it says (F26: best GD step 2^{k/2+½}, one doubling in two steps).
+    #[test]
+    fn slopes_are_those_of_a_known_algorithm() {
+        let task = TaskSpec { function: "linear".into(), inputs: "gaussian".into(), dim: 20, points: 41 };
+        let rivals = Bench::new(64, &|_| ()).make_rivals(&task).unwrap().unwrap();
+        let steps: Vec<usize> = (1..=9).map(|layer| 2 * layer).collect();
+        let values = rivals.newton.values.select(ndarray::Axis(0), &steps);
+        let id = rivals.newton.learner.clone();
+        let path = Trajectory::new(id, Unit::Layer, Steps::range(1, 9), values, &rivals.prompts).unwrap();
+        let layers = among(&path, &rivals).unwrap();
+        assert_eq!(layers.newton, steps.iter().map(|&s| s as f64).collect::<Vec<_>>());
+        assert!((layers.newton_slope - 2.0).abs() < 1e-9, "{}", layers.newton_slope);
+        assert!((0.8..1.2).contains(&layers.gd_slope), "{}", layers.gd_slope);
+        assert!(layers.like_exact > 0.97, "{}", layers.like_exact);
+        let unknown = TaskSpec { function: "decision-tree".into(), ..task };
+        assert!(Bench::new(16, &|_| ()).make_rivals(&unknown).unwrap().is_none());
+    }
 
     #[test]
     fn quality_is_reached_on_the_whole_task_and_time_goes_on_over_processes() {

@@ -36,7 +36,7 @@ pub fn run(args: &RunArgs, opened: &Opened) -> Result<()> {
     let busy = |i: &usize| seen[*i].task.is_some() || seen[*i].is_running();
     let wanted = |i: &usize| !seen[*i].is_finished() && (args.retry || !seen[*i].is_failed());
     let left: Vec<usize> = (0..seen.len()).filter(|i| wanted(i) && !busy(i)).collect();
-    println!("{}: {} points: {}", opened.dir.display(), seen.len(), counts(&seen));
+    println!("{}: {}", opened.dir.display(), counts(&seen));
     if left.is_empty() {
         println!(
             "nothing to submit{}",
