@@ -148,7 +148,7 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
 
     let killed = site.victim(&[]);
     site.signal(&killed, "-KILL");
-    let requeued = site.victim(&[killed.clone()]);
+    let requeued = site.victim(std::slice::from_ref(&killed));
     cluster.say("scontrol", &["requeue", &requeued]);
     // The cluster says that the time is nearly up: the task saves and queues itself again.
     let timed = site.victim(&[killed.clone(), requeued.clone()]);
