@@ -108,8 +108,10 @@ impl<'a> Site<'a> {
             let mut saved = tasks.filter(|(id, _)| self.run(id).join("checkpoint.safetensors").is_file());
             saved.next().map(|(id, _)| id)
         };
-        self.cluster.wait("a task that has saved something", |_| pick().is_some());
-        pick().expect("it was there a moment ago")
+        let picked = std::cell::OnceCell::new();
+        self.cluster
+            .wait("a task that has saved something", |_| pick().is_some_and(|id| picked.set(id).is_ok()));
+        picked.into_inner().expect("the wait ends with one")
     }
 
     /// Sends a signal to the process that trains a task's run.
