@@ -85,17 +85,6 @@ impl DeviceArgs {
         Ok(Devices { args: self, cuda: OnceLock::new() })
     }
 
-    /// The same as words of a command line.
-    pub fn arguments(&self) -> Vec<String> {
-        let word = |value: clap::builder::PossibleValue| value.get_name().to_string();
-        let mut words = vec!["--device".to_string()];
-        words.extend(self.device.to_possible_value().map(word));
-        if let Some(precision) = self.precision.and_then(|p| p.to_possible_value()) {
-            words.extend(["--precision".to_string(), word(precision)]);
-        }
-        words
-    }
-
     fn precision(&self) -> Option<Precision> {
         self.precision.map(|choice| match choice {
             PrecisionChoice::Float32 => Precision::Float32,
