@@ -19,12 +19,15 @@ mod models;
 mod npz;
 mod output;
 mod plan;
+mod pool;
 mod predict;
 mod probe;
 mod progress;
 mod reproduce;
 mod sample;
 mod shell;
+mod signals;
+mod sweep;
 mod task;
 mod train;
 
@@ -44,6 +47,8 @@ use clap::{Parser, Subcommand};
   iclab construct newton --out w.safetensors
                                              weights that are Newton's iteration
   iclab train experiments/miniature.toml     train a network, minutes on two cores
+  iclab sweep experiments/sweeps/miniature.toml
+                                             many runs, here or on a SLURM cluster
   iclab probe runs/NAME                      a read-out for every layer of it
   iclab models                               the trained networks that are shipped
   iclab doctor                               what this machine has; checks its GPU
@@ -66,6 +71,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Construct(construct::ConstructArgs),
     Train(train::TrainArgs),
+    Sweep(sweep::SweepArgs),
     Probe(probe::ProbeArgs),
     Models(models::ModelsArgs),
     Import(import::ImportArgs),
@@ -96,6 +102,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Construct(args) => construct::run(&args).map(|()| true),
         Command::Train(args) => train::run(&args).map(|()| true),
+        Command::Sweep(args) => sweep::run(&args).map(|()| true),
         Command::Probe(args) => probe::run(&args).map(|()| true),
         Command::Models(args) => models::run(&args),
         Command::Import(args) => import::run(&args).map(|()| true),

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use lab::figure::Table;
+
 use crate::error::{Error, Result};
 
 /// The file that marks a directory as one of ours.
@@ -89,5 +91,17 @@ impl Directory {
             return Err(Error::file("write", &self.target)(error));
         }
         Ok(())
+    }
+}
+
+/// A table with columns as wide as they need to be.
+pub fn print_aligned(table: &Table) {
+    println!("{}", table.title);
+    let rows = || std::iter::once(&table.columns).chain(&table.rows);
+    let width = |column: usize| rows().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+    for row in rows() {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
+        println!("  {}", cells.collect::<Vec<_>>().join("  "));
     }
 }

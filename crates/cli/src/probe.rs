@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 use lab::analyses::{emergence, interventions};
 use lab::claims::Findings;
 use lab::experiment::{Experiment, TaskSpec};
-use lab::figure::Table;
 use lab::matching::best_match;
 use lab::models::moments;
 use lab::probe::{self, HeldOut, Method, Opened, Options};
@@ -16,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::error::{Error, Result};
-use crate::output::Directory;
+use crate::output::{Directory, print_aligned};
 use crate::{plan, progress, reproduce};
 
 /// How read-outs are fitted.
@@ -227,18 +226,6 @@ struct Plan {
     run: String,
     analysis: String,
     prompts: usize,
-}
-
-/// A table with columns as wide as they need to be.
-fn print_aligned(table: &Table) {
-    println!("{}", table.title);
-    let rows = || std::iter::once(&table.columns).chain(&table.rows);
-    let width = |column: usize| rows().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
-    for row in rows() {
-        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:>width$}"));
-        println!("  {}", cells.collect::<Vec<_>>().join("  "));
-    }
 }
 
 fn rows(opened: &Opened, other: Option<&Opened>, look: usize) -> Result<Vec<Row>> {

@@ -78,6 +78,9 @@ pub enum Error {
     /// Training went wrong in a way that no further step can mend.
     #[error("{0}")]
     Training(String),
+    /// A run that another process is training.
+    #[error("{}: another process is training this run", .0.display())]
+    Busy(std::path::PathBuf),
     /// A learner cannot do what was asked (a file of predictions cannot answer new queries).
     #[error("{learner} cannot {action}: {why}")]
     Unsupported {

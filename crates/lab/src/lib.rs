@@ -27,6 +27,7 @@ pub mod models;
 pub mod networks;
 pub mod probe;
 pub mod runs;
+pub mod sweeps;
 pub mod tensorboard;
 pub mod train;
 

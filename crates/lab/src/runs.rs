@@ -8,7 +8,11 @@
 //!   checkpoint.safetensors    weights, Adam's moments, step: the newest
 //!   kept/step-000123.safetensors   weights along the way, if asked for
 //!   result.json               written when the run is finished
+//!   log.txt                   a line whenever a process takes the run up or leaves it
 //! ```
+
+mod log;
+mod state;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,6 +27,9 @@ use crate::error::{Error, Result};
 use crate::experiment::{Experiment, TrainingSpec};
 use crate::tensorboard::EventFile;
 use crate::train::{StepReport, Trainer, bayes_floor};
+
+pub use log::{LOG, failure, host, last_lines, note_failure};
+pub use state::{Standing, State, look};
 
 /// One row of `metrics.jsonl`: means over the steps since the last row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,6 +102,7 @@ const PLAN: &str = "plan.toml";
 const METRICS: &str = "metrics.jsonl";
 const CHECKPOINT: &str = "checkpoint.safetensors";
 const RESULT: &str = "result.json";
+const LOCK: &str = "lock";
 /// Entry of a checkpoint's metadata.
 const DEVICE: &str = "device";
 
@@ -139,11 +147,7 @@ impl Run {
         experiment.check()?;
         let dir = directory(root, experiment);
         fs::create_dir_all(&dir).map_err(file_error("create", &dir))?;
-        let lock_path = dir.join("lock");
-        let lock = File::create(&lock_path).map_err(file_error("create", &lock_path))?;
-        if lock.try_lock().is_err() {
-            return Err(Error::Training(format!("{}: another process is training this run", dir.display())));
-        }
+        let lock = state::lock(&dir)?;
         remove_parts(&dir);
         remove_parts(&dir.join("kept"));
         let write = |path: PathBuf, bytes: &[u8]| engine::checkpoint::write_whole(&path, bytes);
@@ -176,6 +180,8 @@ impl Run {
         let kept = read_metrics(&dir)?.into_iter().filter(|row| row.step <= trainer.done());
         let rows: String = kept.map(|row| row_text(&row) + "\n").collect();
         write(dir.join(METRICS), rows.as_bytes())?;
+        let (step, name) = (trainer.done(), device.name());
+        log::note(&dir, &format!("step {step}: taken up on {name} ({})", log::whereabouts()));
         Ok(Run { dir, experiment: experiment.clone(), device: device.name(), trainer, window, _lock: lock })
     }
 
@@ -239,6 +245,7 @@ impl Run {
                     self.save()?;
                 }
                 if asked && step < spec.steps {
+                    log::note(&self.dir, &format!("step {step}: saved and left, as asked"));
                     return Ok(Stopped::Interrupted(step));
                 }
             }
@@ -248,6 +255,7 @@ impl Run {
         let result = self.evaluate(if on_gpu { 25_600 } else { 1280 })?;
         let text = serde_json::to_string_pretty(&result).expect("plain data");
         engine::checkpoint::write_whole(&self.dir.join(RESULT), text.as_bytes())?;
+        log::note(&self.dir, &format!("step {}: finished", self.done()));
         Ok(Stopped::Finished(result))
     }
 

@@ -38,6 +38,37 @@ pub fn mean(seed: Seed, values: &[f64]) -> Estimate {
     Estimate { value, low, high }
 }
 
+/// Mean over the runs of a sweep with its 95 % interval by Student's t: a handful of seeds is too few to resample. A single
+/// run has no interval; runs without a value are left out.
+pub fn over_runs(values: &[f64]) -> Estimate {
+    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    let count = values.len() as f64;
+    let value = values.iter().sum::<f64>() / count;
+    if values.len() < 2 {
+        return Estimate { value, low: f64::NAN, high: f64::NAN };
+    }
+    let variance = values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / (count - 1.0);
+    let half = student(values.len() - 1) * (variance / count).sqrt();
+    Estimate { value, low: value - half, high: value + half }
+}
+
+/// The same for values that spread over orders of magnitude: geometric mean, and the interval of the logarithms.
+pub fn over_runs_log(values: &[f64]) -> Estimate {
+    let logs: Vec<f64> = values.iter().filter(|v| **v > 0.0).map(|v| v.ln()).collect();
+    let Estimate { value, low, high } = over_runs(&logs);
+    Estimate { value: value.exp(), low: low.exp(), high: high.exp() }
+}
+
+/// 97.5 % quantile of Student's t.
+fn student(freedom: usize) -> f64 {
+    const TABLE: [f64; 20] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    ];
+    // Beyond the table the first term of the expansion in 1/freedom is exact to three digits.
+    TABLE.get(freedom - 1).copied().unwrap_or(1.96 + 2.4 / freedom as f64)
+}
+
 /// Any statistic of the prompts, with its bootstrap interval: `statistic` gets the indices of the prompts to use.
 pub fn bootstrap(seed: Seed, count: usize, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Estimate {
     let all: Vec<usize> = (0..count).collect();
@@ -97,6 +128,22 @@ mod tests {
             })
             .count();
         assert!((176..=200).contains(&covered), "{covered} of 200"); // 190 expected
+    }
+
+    #[test]
+    fn a_handful_of_runs_covers_the_truth_as_often_as_it_says() {
+        for count in [3, 5, 25] {
+            let covered = (0..400)
+                .filter(|&i| {
+                    let estimate = over_runs(&Seed(9).at("runs", i).normals(count));
+                    estimate.low <= 0.0 && 0.0 <= estimate.high
+                })
+                .count();
+            assert!((365..=394).contains(&covered), "{covered} of 400 with {count} runs"); // 380 expected
+        }
+        let wide = over_runs_log(&[1e-4, 1e-2]);
+        assert!((wide.value - 1e-3).abs() < 1e-12 && wide.low > 0.0 && wide.high > 1.0);
+        assert!(over_runs(&[1.0, f64::NAN]).low.is_nan() && over_runs(&[1.0, f64::NAN]).value == 1.0);
     }
 
     #[test]

@@ -39,7 +39,7 @@ mod seeds;
 mod shown;
 mod span;
 mod steps_to_accuracy;
-mod study;
+pub(crate) mod study;
 mod table_one;
 mod test_column;
 mod theorem;

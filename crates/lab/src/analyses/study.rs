@@ -3,7 +3,9 @@
 use super::bench::{Data, Lab};
 use super::{DIM, POINTS};
 use crate::error::Result;
+use crate::learner::Trajectory;
 use crate::models;
+use crate::prompts::Prompts;
 use crate::steps::Steps;
 
 /// An algorithm and the steps of it that are searched.
@@ -51,7 +53,7 @@ pub struct Study {
 }
 
 /// Two steps per doubling, so that a rate can be told from a grid of powers.
-const HALF_OCTAVES: &str =
+pub const HALF_OCTAVES: &str =
     "0..=4,6,8,11,16,23,32,45,64,91,128,181,256,362,512,724,1024,1448,2048,2896,4096,5793,8192,11585,16384";
 
 /// R1: the paper's main network.
@@ -136,11 +138,18 @@ pub fn middle(lab: &Lab, study: &Study) -> Result<Option<(u64, u64)>> {
     let layers = lab.layers(study.network)?;
     let network = lab.path(study.network, &study.data, &layers)?;
     let newton = lab.path(study.newton.solver, &study.data, &study.newton.steps()?)?;
+    Ok(middle_of(&network, &newton, &prompts))
+}
+
+/// The same from trajectories: layers of a network, and Newton's steps with the second among them.
+pub fn middle_of(network: &Trajectory, newton: &Trajectory, prompts: &Prompts) -> Option<(u64, u64)> {
     let total = |errors: Vec<f64>| errors.iter().sum::<f64>();
-    let error = |layer: u64| total(network.squared_errors(&prompts, layer, study.data.last()));
-    let begun = total(newton.squared_errors(&prompts, 2, study.data.last()));
-    let end = 2.0 * error(layers.last());
-    let first = layers.as_slice().iter().copied().find(|&l| error(l) < begun);
-    let last = layers.as_slice().iter().rev().copied().find(|&l| error(l) >= end);
-    Ok(first.zip(last).filter(|(first, last)| first <= last))
+    let last_position = prompts.points() - 1;
+    let error = |layer: u64| total(network.squared_errors(prompts, layer, last_position));
+    let begun = total(newton.squared_errors(prompts, 2, last_position));
+    let layers = network.steps.as_slice();
+    let end = 2.0 * error(network.steps.last());
+    let first = layers.iter().copied().find(|&l| error(l) < begun);
+    let last = layers.iter().rev().copied().find(|&l| error(l) >= end);
+    first.zip(last).filter(|(first, last)| first <= last)
 }

@@ -1,0 +1,81 @@
+//! `iclab sweep status`: how far every point is.
+
+use clap::Args;
+use lab::figure::Table;
+use serde_json::json;
+
+use super::survey::{Seen, abandoned, counts, story, survey};
+use super::{PlanArgs, slurm};
+use crate::error::Result;
+use crate::output::print_aligned;
+
+/// Show how far every point of a sweep is
+#[derive(Args)]
+#[command(after_help = "Examples:\n  iclab sweep status experiments/sweeps/miniature.toml\n  \
+                        iclab sweep status experiments/sweeps/miniature.toml --json")]
+pub struct StatusArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &StatusArgs) -> Result<()> {
+    let opened = args.plan.open()?;
+    let (seen, notes) = survey(&opened);
+    notes.iter().for_each(|note| eprintln!("note: {note}; states are those of the run directories"));
+    let points = &opened.sweep.points;
+    if args.json {
+        let rows = points.iter().zip(&seen).map(|(point, Seen { standing, task, .. })| {
+            json!({
+                "point": opened.sweep.label(point),
+                "run": point.dir(&opened.runs),
+                "state": standing.state.word(),
+                "step": standing.step,
+                "steps": point.experiment.training.steps,
+                "loss": standing.loss,
+                "seconds_left": standing.seconds_left,
+                "task": task.as_ref().map(|task| json!({"id": task.id, "state": task.state})),
+            })
+        });
+        let rows: Vec<_> = rows.collect();
+        println!("{}", serde_json::to_string_pretty(&rows).map_err(report::Error::from)?);
+        return Ok(());
+    }
+    let row = |(i, seen): (usize, &Seen)| {
+        let standing = &seen.standing;
+        vec![
+            opened.label(i),
+            seen.word(),
+            format!("{}/{}", standing.step, points[i].experiment.training.steps),
+            standing.loss.map_or("-".into(), |loss| format!("{loss:.4}")),
+            standing.seconds_left.map_or("-".into(), report::format_seconds),
+        ]
+    };
+    let columns = ["point", "state", "step", "loss", "time left"];
+    print_aligned(&Table {
+        id: "status".into(),
+        title: format!("{}: {}", opened.dir.display(), counts(&seen)),
+        caption: String::new(),
+        columns: columns.map(String::from).to_vec(),
+        rows: seen.iter().enumerate().map(row).collect(),
+    });
+    let failed: Vec<usize> = (0..seen.len()).filter(|&i| seen[i].is_failed()).collect();
+    if !failed.is_empty() {
+        println!("failed, the last lines of their logs (iclab sweep --retry trains them again):");
+        failed.iter().for_each(|&i| println!("  {}", story(&opened, i)));
+    }
+    let abandoned = abandoned(&seen);
+    if let Some(job) = slurm::last_job(&opened.dir).filter(|_| !abandoned.is_empty() && notes.is_empty()) {
+        println!(
+            "{} not finished and in no queue since job {job} (iclab sweep {} --on slurm submits them again)",
+            abandoned.len(),
+            opened.plan.display()
+        );
+        let begun = abandoned.iter().filter(|&&i| slurm::newest_log(&opened.dir, i).is_some());
+        begun.for_each(|&i| println!("  {}", story(&opened, i)));
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! Sweeps on a real SLURM cluster; every test says `skipped` where there is none and none can be installed.
+#![cfg(target_os = "linux")]
+
+#[path = "slurm/cluster.rs"]
+mod cluster;
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Once;
+
+use cluster::Cluster;
+use common::{TINY, command, complaints, done, entries};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Six runs of a few seconds each.
+const PLAN: &str = r#"
+name = "small"
+base = "tiny.toml"
+[set]
+training.steps = 3000
+training.log_every = 50
+training.checkpoint_every = 100
+training.keep = 0
+[axes]
+network.width = [8, 16]
+training.seed = { from = 0, to = 2 }
+[slurm]
+partition = "main"
+time = "00:30:00"
+cpus = 1
+setup = ["echo prepared"]
+directives = ["--comment=a sweep"]
+"#;
+
+fn cluster() -> Option<Cluster> {
+    let wish = std::env::var("ICLAB_SLURM").unwrap_or_default();
+    let missing = cluster::missing();
+    if missing.is_none() && wish != "no" {
+        return Some(Cluster::start());
+    }
+    assert!(
+        wish != "required",
+        "there is no {} (scripts/install-slurm installs it)",
+        missing.unwrap_or_default()
+    );
+    // Past the capture of output, or nobody would see it; once is enough.
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let _ = writeln!(std::io::stderr(), "skipped: no SLURM (scripts/install-slurm installs it)");
+    });
+    None
+}
+
+/// A directory that the "machines" of the cluster share, and the program in it.
+struct Site<'a> {
+    cluster: &'a Cluster,
+    dir: TempDir,
+}
+
+impl<'a> Site<'a> {
+    fn new(cluster: &'a Cluster, plan: &str) -> Site<'a> {
+        let dir = TempDir::new().unwrap();
+        std::fs::write(dir.path().join("tiny.toml"), TINY).unwrap();
+        std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+        Site { cluster, dir }
+    }
+
+    fn iclab(&self, arguments: &[&str]) -> Output {
+        command(self.dir.path(), arguments).env("SLURM_CONF", self.cluster.conf()).output().unwrap()
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.iclab(arguments);
+        assert!(output.status.success(), "{}: {}", arguments.join(" "), complaints(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn submit(&self) -> String {
+        self.done(&["sweep", "plan.toml", "--on", "slurm"])
+    }
+
+    fn status(&self) -> Vec<Value> {
+        serde_json::from_str(&self.done(&["sweep", "status", "plan.toml", "--json"])).unwrap()
+    }
+
+    fn finished(&self) -> usize {
+        self.status().iter().filter(|row| row["state"] == "finished").count()
+    }
+
+    /// Run directory of a task, from `12_3`.
+    fn run(&self, id: &str) -> PathBuf {
+        let point: usize = id.split_once('_').unwrap().1.parse().unwrap();
+        self.dir.path().join(self.status()[point]["run"].as_str().unwrap())
+    }
+
+    /// A running task that has saved something, and is not one of `but`.
+    fn victim(&self, but: &[String]) -> String {
+        let pick = || {
+            let tasks = self
+                .cluster
+                .tasks()
+                .into_iter()
+                .filter(|(id, state)| state == "RUNNING" && !but.contains(id));
+            let mut saved = tasks.filter(|(id, _)| self.run(id).join("checkpoint.safetensors").is_file());
+            saved.next().map(|(id, _)| id)
+        };
+        let picked = std::cell::OnceCell::new();
+        self.cluster
+            .wait("a task that has saved something", |_| pick().is_some_and(|id| picked.set(id).is_ok()));
+        picked.into_inner().expect("the wait ends with one")
+    }
+
+    /// Sends a signal to the process that trains a task's run.
+    fn signal(&self, id: &str, signal: &str) {
+        let log = std::fs::read_to_string(self.run(id).join("log.txt")).unwrap();
+        let process = log.rsplit_once("process ").unwrap().1.split(',').next().unwrap().to_string();
+        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+    }
+
+    /// Waits until the queue is empty.
+    fn drain(&self) {
+        self.cluster.wait("an empty queue", |cluster| {
+            cluster.hurry();
+            cluster.tasks().is_empty()
+        });
+    }
+}
+
+fn checkpoints(runs: &Path) -> BTreeMap<String, Vec<u8>> {
+    let runs = entries(runs)
+        .into_iter()
+        .filter(|name| name.starts_with("tiny-"))
+        .map(|name| (runs.join(&name), name));
+    runs.map(|(dir, name)| (name, std::fs::read(dir.join("checkpoint.safetensors")).unwrap())).collect()
+}
+
+#[test]
+fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice() {
+    let Some(mut cluster) = cluster() else { return };
+    let site = Site::new(&cluster, PLAN);
+    let said = site.submit();
+    assert!(said.contains("6 points submitted as job 1"), "{said}");
+    // What is queued is not submitted again, and not trained here either.
+    let again = site.submit();
+    assert!(again.contains("nothing to submit"), "{again}");
+
+    let killed = site.victim(&[]);
+    site.signal(&killed, "-KILL");
+    let requeued = site.victim(std::slice::from_ref(&killed));
+    cluster.say("scontrol", &["requeue", &requeued]);
+    // The cluster says that the time is nearly up: the task saves and queues itself again.
+    let timed = site.victim(&[killed.clone(), requeued.clone()]);
+    site.signal(&timed, "-USR1");
+    let dir = site.dir;
+    cluster.stop_node();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    cluster.start_node();
+    let site = Site { cluster: &cluster, dir };
+    site.drain();
+
+    // One is missing: SLURM does not repeat what was killed, and the status says how to.
+    assert_eq!(site.finished(), 5, "{:?}", site.status());
+    let shown = site.done(&["sweep", "status", "plan.toml"]);
+    assert!(shown.contains("interrupted") && shown.contains("submits them again"), "{shown}");
+    let said = site.submit();
+    assert!(said.contains("1 point submitted as job"), "{said}");
+    site.drain();
+    assert_eq!(site.finished(), 6);
+    assert!(site.submit().contains("nothing to submit"));
+
+    let stories: Vec<String> =
+        site.status().iter().map(|row| story(&site.dir.path().join(row["run"].as_str().unwrap()))).collect();
+    let interrupted =
+        [&killed, &requeued, &timed].map(|id| id.split_once('_').unwrap().1.parse::<usize>().unwrap());
+    for (point, story) in stories.iter().enumerate() {
+        assert_eq!(story.matches("finished").count(), 1, "point {point}: {story}");
+        assert!(story.ends_with("step 3000: finished"), "point {point}: {story}");
+        let times = if interrupted.contains(&point) { 2 } else { 1 };
+        assert_eq!(story.matches("taken up").count(), times, "point {point}: {story}");
+    }
+    for point in &interrupted[1..] {
+        assert!(stories[*point].contains("saved and left, as asked"), "{}", stories[*point]);
+    }
+    let log = std::fs::read_to_string(sweep_dir(site.dir.path()).join(format!("logs/{timed}.txt"))).unwrap();
+    assert!(log.contains("prepared") && log.contains(&format!("queued again as {timed}")), "{log}");
+
+    done(site.dir.path(), &["sweep", "plan.toml", "--runs", "local"]);
+    let (here, there) =
+        (checkpoints(&site.dir.path().join("local")), checkpoints(&site.dir.path().join("runs")));
+    assert_eq!(here.keys().collect::<Vec<_>>(), there.keys().collect::<Vec<_>>());
+    assert!(here == there, "the cluster's checkpoints have other bytes");
+}
+
+/// What a run's log tells, without times.
+fn story(run: &Path) -> String {
+    let log = std::fs::read_to_string(run.join("log.txt")).unwrap();
+    log.lines().map(|line| line.split_once(' ').unwrap().1).collect::<Vec<_>>().join("; ")
+}
+
+fn sweep_dir(dir: &Path) -> PathBuf {
+    let runs = dir.join("runs");
+    let name = entries(&runs).into_iter().find(|name| name.starts_with("sweep-small-")).unwrap();
+    runs.join(name)
+}
+
+#[test]
+fn refused_cancelled_failed_and_forgotten_jobs_leave_a_state_to_go_on_from() {
+    let Some(mut cluster) = cluster() else { return };
+    // A job that the cluster refuses.
+    let site = Site::new(&cluster, &PLAN.replace("partition = \"main\"", "partition = \"nowhere\""));
+    let output = site.iclab(&["sweep", "plan.toml", "--on", "slurm"]);
+    let said = complaints(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for word in ["plan.toml", "sbatch refused the job", "nowhere", "[slurm]", "nothing was submitted"] {
+        assert!(said.contains(word), "'{said}' lacks '{word}'");
+    }
+    assert!(site.status().iter().all(|row| row["state"] == "not begun"));
+
+    // Cancelled: what runs is saved, and nothing is queued again by itself.
+    let plan = PLAN.replace("training.steps = 3000", "training.steps = 1000000");
+    std::fs::write(site.dir.path().join("plan.toml"), &plan).unwrap();
+    assert!(site.submit().contains("6 points submitted"));
+    let running = site.victim(&[]);
+    let said = site.done(&["sweep", "cancel", "plan.toml"]);
+    assert!(said.contains("6 tasks of the cluster are cancelled"), "{said}");
+    site.drain();
+    assert!(story(&site.run(&running)).ends_with("saved and left, as asked"));
+    assert!(site.status().iter().all(|row| row["state"] == "interrupted" || row["state"] == "not begun"));
+
+    // Held tasks are waited for; when the cluster forgets them they can be submitted again.
+    let held = plan.replace("directives = [", "directives = [\"--hold\", ");
+    std::fs::write(site.dir.path().join("plan.toml"), held).unwrap();
+    assert!(site.submit().contains("6 points submitted"));
+    let shown = site.done(&["sweep", "status", "plan.toml"]);
+    assert!(shown.contains("6 queued (JobHeldUser)"), "{shown}");
+    let dir = site.dir;
+    cluster.forget();
+    let site = Site { cluster: &cluster, dir };
+    let shown = site.done(&["sweep", "status", "plan.toml"]);
+    assert!(!shown.contains("queued (") && shown.contains("submits them again"), "{shown}");
+    assert!(site.submit().contains("6 points submitted"));
+    site.done(&["sweep", "cancel", "plan.toml"]);
+
+    // A task that fails says why, and is submitted again on request only.
+    let wild = PLAN.replace("[axes]", "training.rate = 1e18\n[axes]").replace("to = 2", "to = 0");
+    std::fs::write(site.dir.path().join("plan.toml"), wild).unwrap();
+    std::fs::write(site.dir.path().join("tiny.toml"), TINY.replace("clip = 1.0\n", "")).unwrap();
+    cluster.wait("a node", |cluster| cluster.say("sinfo", &["-h", "-o", "%T"]).trim() == "idle");
+    assert!(site.submit().contains("2 points submitted"));
+    site.drain();
+    let shown = site.done(&["sweep", "status", "plan.toml"]);
+    assert!(shown.contains("2 failed") && shown.contains("the loss is"), "{shown}");
+    assert!(site.submit().contains("nothing to submit (--retry"));
+    assert!(site.done(&["sweep", "plan.toml", "--on", "slurm", "--retry"]).contains("2 points submitted"));
+    site.drain();
+}

@@ -1,0 +1,198 @@
+//! A real SLURM cluster of one machine, in a folder of its own: munged, slurmctld and slurmd on loopback.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A running cluster; its processes end with it.
+pub struct Cluster {
+    dir: TempDir,
+    munged: Option<Child>,
+    controller: Option<Child>,
+    node: Option<Child>,
+}
+
+/// Programs that a cluster needs.
+const PROGRAMS: [&str; 7] = ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel"];
+
+/// Where a program is; daemons are often kept out of the usual path.
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+fn name_of(flag: &str) -> String {
+    let output = Command::new("id").arg(flag).output().expect("id runs");
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The first program that is missing.
+pub fn missing() -> Option<&'static str> {
+    PROGRAMS.into_iter().find(|name| find(name).is_none())
+}
+
+impl Cluster {
+    /// Starts a cluster of one node with two processors, and waits until it takes jobs.
+    pub fn start() -> Cluster {
+        let mut cluster =
+            Cluster { dir: TempDir::new().unwrap(), munged: None, controller: None, node: None };
+        let root = cluster.dir.path().to_path_buf();
+        for folder in ["state", "spool", "munge"] {
+            std::fs::create_dir(root.join(folder)).unwrap();
+        }
+        std::fs::set_permissions(root.join("munge"), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let key = root.join("munge/key");
+        let secret: Vec<u8> = (0..128).map(|i| (i * 37 + std::process::id() as usize) as u8).collect();
+        std::fs::write(&key, secret).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o400)).unwrap();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_string();
+        let (user, at) = (name_of("-un"), root.display());
+        let (first, second) = (free_port(), free_port());
+        let conf = format!(
+            "ClusterName=iclab\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser={user}\nSlurmdUser={user}\n\
+             AuthType=auth/munge\nAuthInfo=socket={at}/munge/socket\nCredType=cred/munge\n\
+             SlurmctldPort={first}\nSlurmdPort={second}\nStateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool\n\
+             SlurmctldPidFile={at}/slurmctld.pid\nSlurmdPidFile={at}/slurmd.pid\n\
+             SlurmctldLogFile={at}/slurmctld.log\nSlurmdLogFile={at}/slurmd.log\n\
+             ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
+             SelectTypeParameters=CR_CPU\nSchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0\n\
+             ReturnToService=2\nMpiDefault=none\nSwitchType=switch/none\nKillWait=20\n\
+             JobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n\
+             NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN\n\
+             PartitionName=main Nodes=node1 Default=YES MaxTime=INFINITE State=UP\n"
+        );
+        std::fs::write(root.join("slurm.conf"), conf).unwrap();
+        let arguments = ["socket", "key-file", "pid-file", "log-file", "seed-file"]
+            .map(|name| format!("--{name}={at}/munge/{}", name.trim_end_matches("-file")));
+        // A folder under /tmp is open to others above it, which munged dislikes; nothing of worth is kept here.
+        let mut munged = vec!["--foreground", "--force"];
+        munged.extend(arguments.iter().map(String::as_str));
+        cluster.munged = Some(cluster.spawn("munged", &munged));
+        cluster.wait("munged", |cluster| cluster.dir.path().join("munge/socket").exists());
+        cluster.start_controller(&[]);
+        cluster.start_node();
+        cluster.wait("an idle node", |cluster| cluster.say("sinfo", &["-h", "-o", "%T"]).trim() == "idle");
+        cluster
+    }
+
+    fn spawn(&self, name: &str, arguments: &[&str]) -> Child {
+        let log = std::fs::File::create(self.dir.path().join(format!("{name}.out"))).unwrap();
+        let mut command = Command::new(find(name).unwrap());
+        command.args(arguments).env("SLURM_CONF", self.conf()).stdin(Stdio::null());
+        command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+    }
+
+    fn start_controller(&mut self, more: &[&str]) {
+        self.controller = Some(self.spawn("slurmctld", &[&["-D"], more].concat()));
+    }
+
+    /// Starts the daemon of the node.
+    pub fn start_node(&mut self) {
+        self.node = Some(self.spawn("slurmd", &["-D", "-N", "node1"]));
+    }
+
+    /// Stops the daemon of the node; its tasks live on.
+    pub fn stop_node(&mut self) {
+        stop(&mut self.node);
+    }
+
+    /// Restarts the controller without anything that it knew.
+    pub fn forget(&mut self) {
+        stop(&mut self.controller);
+        self.start_controller(&["-c"]);
+        self.wait("a controller", |cluster| cluster.try_say("sinfo", &["-h"]).is_some());
+    }
+
+    /// The file that tells programs of SLURM where their cluster is.
+    pub fn conf(&self) -> PathBuf {
+        self.dir.path().join("slurm.conf")
+    }
+
+    fn try_say(&self, name: &str, arguments: &[&str]) -> Option<String> {
+        let output =
+            Command::new(find(name)?).args(arguments).env("SLURM_CONF", self.conf()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// What a program of SLURM says; nothing where it fails, which a busy controller sometimes does.
+    pub fn say(&self, name: &str, arguments: &[&str]) -> String {
+        self.try_say(name, arguments).unwrap_or_default()
+    }
+
+    /// Tasks in the queue: (`12_3`, state).
+    pub fn tasks(&self) -> Vec<(String, String)> {
+        let text = self.say("squeue", &["-h", "-r", "-o", "%i %T"]);
+        text.lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(id, state)| (id.into(), state.into()))
+            .collect()
+    }
+
+    /// Lets requeued tasks begin at once; SLURM lets them wait for two minutes.
+    pub fn hurry(&self) {
+        for line in self.say("squeue", &["-h", "-r", "-t", "PENDING", "-o", "%i %r"]).lines() {
+            if let Some((id, "BeginTime")) = line.split_once(' ') {
+                self.say("scontrol", &["update", &format!("JobId={id}"), "StartTime=now"]);
+            }
+        }
+    }
+
+    /// Waits until something is so.
+    pub fn wait(&self, what: &str, ready: impl Fn(&Cluster) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(180);
+        while !ready(self) {
+            if Instant::now() > deadline {
+                panic!("{what}: not within three minutes\n{:?}\n{}", self.tasks(), logs(self.dir.path()));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+/// The last lines of the daemons' logs, for a person who must find out what went wrong.
+fn logs(dir: &Path) -> String {
+    let names = ["munged.out", "slurmctld.out", "slurmd.out", "slurmctld.log", "slurmd.log"];
+    let tail =
+        |name: &&str| format!("{name}:\n  {}\n", lab::runs::last_lines(&dir.join(name), 8).join("\n  "));
+    names.iter().map(tail).collect()
+}
+
+fn stop(child: &mut Option<Child>) {
+    if let Some(mut child) = child.take() {
+        let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        for _ in 0..100 {
+            if child.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Tasks outlive the daemons, so they go first.
+        for (id, _) in self.tasks() {
+            self.say("scancel", &["--signal=KILL", "--full", &id]);
+            self.say("scancel", &[&id]);
+        }
+        for _ in 0..50 {
+            if self.tasks().is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        [&mut self.node, &mut self.controller, &mut self.munged].into_iter().for_each(stop);
+    }
+}
