@@ -16,11 +16,11 @@ pub fn rows_per_task(rows: usize) -> usize {
 }
 
 /// Rows of a product that one task computes and then passes over once more: few enough for `width` values of each to
-/// stay near, many enough to pay for packing the weights.
+/// stay in the second nearest cache, many enough to pay for packing the weights. (For a thread alone packing weighs more.)
 pub fn block_rows(rows: usize, width: usize) -> usize {
-    const VALUES: usize = 1 << 19;
     const FEWEST: usize = 96;
-    no_single_row(rows, rows_per_task(rows).min((VALUES / width.max(1)).max(FEWEST)))
+    let values: usize = if rayon::current_num_threads() == 1 { 1 << 19 } else { 1 << 18 };
+    no_single_row(rows, rows_per_task(rows).min((values / width.max(1)).max(FEWEST)))
 }
 
 /// Prompts that one task carries through all tokens of a recurrent layer: one task per thread, because products
