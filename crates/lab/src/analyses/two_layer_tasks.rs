@@ -69,9 +69,11 @@ fn run(lab: &Lab, task: &Nonlinear) -> Result<Outcome> {
     let fitted = lab.learner(&solver)?;
     let steps = Steps::powers_of_two(0, 10);
     let asked: Vec<usize> = (EVERY..POINTS).step_by(EVERY).collect();
-    let (thin, mut of_layers) = thinned(&*network, &prompts, &layers, &asked)?;
-    of_layers.learner = Id { name: "Transformer".into(), given: Default::default() };
-    let (_, of_steps) = thinned(&*fitted, &prompts, &steps, &asked)?;
+    let (thin, of_steps) = thinned(&*fitted, &prompts, &steps, &asked)?;
+    // a network answers at every position anyway
+    let values = network.trajectory(&prompts, &layers)?.values.select(ndarray::Axis(2), &asked);
+    let who = Id { name: "Transformer".into(), given: Default::default() };
+    let of_layers = Trajectory::new(who, network.unit(), layers.clone(), values, &thin)?;
     let map = of_errors(&of_layers, &of_steps, &thin, View { first: 0 }, Metric::Cosine)?;
     let matching = matching::bootstrap(&map, lab.seed);
     let fit = fit_rate(&matching, task.preparing + 1, layers.last());
