@@ -40,8 +40,6 @@ impl Data<'_> {
     }
 }
 
-/// Weights take T answers per prefix, so fewer prompts do.
-const WEIGHT_PROMPTS: usize = 128;
 /// Queries per prompt and dimension for induced weights: T ≫ d.
 const QUERIES_PER_DIM: usize = 10;
 
@@ -173,20 +171,26 @@ impl Lab {
         })
     }
 
-    /// Prompts with fresh queries after 1, 2, … pairs, for induced weights; the first of [`Lab::sample`].
-    pub fn questions(&self, data: &Data) -> Result<Arc<Questions>> {
-        self.made(&self.questions, format!("{data:?}"), || {
+    /// The first `count` of [`Lab::sample`] with fresh queries after 1, 2, … pairs, for induced weights.
+    pub fn questions(&self, data: &Data, count: usize) -> Result<Arc<Questions>> {
+        self.made(&self.questions, format!("{data:?} | {count}"), || {
             let lengths = (1..=data.last()).collect();
-            let count = self.count.min(WEIGHT_PROMPTS);
+            let count = self.count.min(count);
             Ok(data.task()?.questions(self.seed, "eval", 0, count, lengths, QUERIES_PER_DIM * data.dim))
         })
     }
 
     /// Weights that the answers of an algorithm or a network to [`Lab::questions`] imply.
-    pub fn weights(&self, learner: &str, data: &Data, steps: &Steps) -> Result<Arc<InducedWeights>> {
-        self.made(&self.weights, format!("{learner} | {data:?} | {steps}"), || {
+    pub fn weights(
+        &self,
+        learner: &str,
+        data: &Data,
+        count: usize,
+        steps: &Steps,
+    ) -> Result<Arc<InducedWeights>> {
+        self.made(&self.weights, format!("{learner} | {data:?} | {count} | {steps}"), || {
             let found = self.learner(learner)?;
-            let questions = self.questions(data)?;
+            let questions = self.questions(data, count)?;
             (self.say)(&format!("induced weights of {learner} on {} prompts", questions.prompts.count()));
             induced_weights(&*found, &questions, steps)
         })

@@ -58,8 +58,8 @@ impl Compared {
                 }
                 Measure::Weights => {
                     let (a, b) = (
-                        lab.weights(name, &study.data, own)?,
-                        lab.weights(rival.solver, &study.data, &steps)?,
+                        lab.weights(name, &study.data, study.weight_prompts, own)?,
+                        lab.weights(rival.solver, &study.data, study.weight_prompts, &steps)?,
                     );
                     Ok(of_weights(&a, &b, metric))
                 }

@@ -21,8 +21,8 @@ pub const ROW: Analysis = Analysis {
 fn run(lab: &Lab) -> Result<Outcome> {
     let study = &ISOTROPIC;
     let layers = lab.layers(study.network)?;
-    let questions = lab.questions(&study.data)?;
-    let weights = lab.weights(study.network, &study.data, &layers)?;
+    let questions = lab.questions(&study.data, study.weight_prompts)?;
+    let weights = lab.weights(study.network, &study.data, study.weight_prompts, &layers)?;
     let chance = |t: usize| (1.0 - t as f64 / DIM as f64).sqrt();
     let shares = |layer: usize| outside_span(&weights, &questions, layer);
     let last = shares(layers.len() - 1);

@@ -28,11 +28,11 @@ fn run(lab: &Lab) -> Result<Outcome> {
     let layers = lab.layers(study.network)?;
     let begun = middle(lab, study)?.map_or(3, |(first, _)| first).min(layers.last());
     let rivals = [study.newton, study.gd, ONLINE, study.exact];
-    let weights = lab.weights(study.network, &study.data, &layers)?;
+    let weights = lab.weights(study.network, &study.data, study.weight_prompts, &layers)?;
     let by_length = |rival: &Rival, layer: u64| -> Result<Vec<Vec<f64>>> {
         let best = Compared::new(lab, study, *rival, Measure::Weights)?.matching.best;
         let s = layers.position(layer).expect("one of its layers");
-        let other = lab.weights(rival.solver, &study.data, &rival.steps()?)?;
+        let other = lab.weights(rival.solver, &study.data, study.weight_prompts, &rival.steps()?)?;
         Ok(of_weights_by_length((&weights, s), (&other, best[s].unwrap_or(0))))
     };
     // mean over some lengths (1-based) of one curve, with its interval over prompts

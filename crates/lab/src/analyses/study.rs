@@ -40,6 +40,8 @@ pub struct Study {
     pub setting: &'static str,
     /// Its prompts.
     pub data: Data<'static>,
+    /// Prompts for induced weights, which take T answers per prefix.
+    pub weight_prompts: usize,
     /// What Newton and gradient descent converge to.
     pub exact: Rival,
     /// Newton's iteration.
@@ -62,6 +64,7 @@ pub const ISOTROPIC: Study = Study {
     who: "Transformer",
     setting: "isotropic inputs, d=20",
     data: Data { function: "linear", inputs: "gaussian", dim: DIM, points: POINTS },
+    weight_prompts: 128,
     exact: Rival::new("OLS", "ols", "1"),
     newton: Rival::new("Newton", "newton", "0..=30"),
     gd: Rival::new("GD", "gd", HALF_OCTAVES),
@@ -74,6 +77,7 @@ pub const SKEWED: Study = Study {
     network: "r2",
     setting: "ill-conditioned inputs (κ=100, a random basis per prompt), d=20",
     data: Data { inputs: "skewed:kappa=100", ..ISOTROPIC.data },
+    weight_prompts: 64,
     gd: Rival::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES),
     bfgs: Rival::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=80"),
     lbfgs: Rival::new(
@@ -100,6 +104,7 @@ pub const ONE_HEAD: Study = Study {
     network: "r4",
     who: "Transformer (1 head)",
     setting: "one head per layer, isotropic inputs, d=20",
+    weight_prompts: 64,
     ..ISOTROPIC
 };
 

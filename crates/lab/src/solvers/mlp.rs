@@ -93,7 +93,7 @@ impl MlpGd {
         if self.relu {
             units.iter_mut().for_each(|z| *z = z.max(0.0));
         } else {
-            units.iter_mut().for_each(|z| *z = z.tanh());
+            units.iter_mut().for_each(|z| *z = tanh(*z));
         }
         dot(a, units) + b[0]
     }
@@ -168,9 +168,47 @@ fn adam(eta: f64, k: u64, gradient: &[f64], first: &mut [f64], second: &mut [f64
     }
 }
 
+/// 1/n! from n = 13 down to 0.
+const FACTORIALS: [f64; 14] = {
+    let mut all = [1.0; 14];
+    let (mut n, mut inverse) = (1, 1.0);
+    while n < 14 {
+        inverse /= n as f64;
+        all[13 - n] = inverse;
+        n += 1;
+    }
+    all
+};
+
+/// tanh z = 1 − 2/(e²ᶻ + 1) to round-off, without branches, so that a loop of it is vectorised: the library's takes three times as long as
+/// all the rest of a step.
+#[inline(always)]
+fn tanh(z: f64) -> f64 {
+    /// Added and taken away again it rounds to a whole number, which is left in the lowest bits.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    const LN2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
+    let x = (2.0 * z).clamp(-60.0, 60.0);
+    let shifted = x * std::f64::consts::LOG2_E + ROUND;
+    let k = shifted - ROUND;
+    let r = (x - k * LN2[0]) - k * LN2[1];
+    // Σ rⁿ/n! for |r| ≤ ln 2 / 2, with 1/n! from n = 13 down
+    let sum = FACTORIALS.iter().fold(0.0, |sum, &inverse| sum * r + inverse);
+    let power = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52));
+    1.0 - 2.0 / (sum * power + 1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tanh_is_tanh() {
+        for i in -4000..=4000 {
+            let z = f64::from(i) / 100.0 + 1e-3;
+            assert!((tanh(z) - z.tanh()).abs() < 4e-16, "{z}: {} {}", tanh(z), z.tanh());
+        }
+        assert!(tanh(f64::NAN).is_nan());
+    }
 
     #[test]
     fn gradient_is_the_finite_difference_of_the_loss() {
