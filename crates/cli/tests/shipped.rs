@@ -67,6 +67,22 @@ fn a_run_becomes_a_model_and_a_damaged_model_is_refused() {
     let (shipped, back) = (layers(said("models/r1")), layers(said("back.safetensors")));
     assert!(shipped.is_array() && shipped == back, "{shipped} {back}");
 
+    // Predictions alone: a network that is compared by its errors, on the prompts that it was asked, and no other way.
+    done(at, &["models", "add", "r1-relu", run, "--predictions"]);
+    let card: Value = serde_json::from_str(&done(at, &["models", "show", "r1-relu", "--json"])).unwrap();
+    assert!(card["stored"].as_str().unwrap().starts_with("predictions"), "{card}");
+    assert_eq!(card["judged"]["prompts"].as_u64(), Some(1280));
+    done(at, &["models", "add", "r1-relu", "models/r1-relu", "--predictions"]);
+    let again: Value = serde_json::from_str(&done(at, &["models", "show", "r1-relu", "--json"])).unwrap();
+    assert_eq!(card, again, "what is shipped can be added once more");
+    let said = refused(at, &["models", "add", "r1-relu", "models/r1-relu"]);
+    assert!(said.contains("checkpoint.safetensors"), "{said}");
+    let asked = |more: &[&str]| iclab(at, &[&["reproduce", "--only", "Q10", "--out", "q10"], more].concat());
+    assert_eq!(asked(&["--prompts", "16"]).status.code(), Some(1), "a tiny network learns nothing");
+    let refused = asked(&["--prompts", "16", "--seed", "1"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("models/r1-relu"));
+
     let path = at.join("models/r1/checkpoint.safetensors");
     let whole = fs::read(&path).unwrap();
     let mut altered = whole.clone();

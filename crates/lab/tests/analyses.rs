@@ -234,3 +234,23 @@ fn without_its_network_an_analysis_says_what_it_needs() {
         assert_eq!(task, (network.function, network.inputs, network.points), "{}", network.name);
     }
 }
+
+#[test]
+fn what_is_shipped_was_trained_by_the_experiments_that_are_shipped() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut found = 0;
+    for network in NETWORKS {
+        let read = |path: String| {
+            let mut experiment = lab::experiment::Experiment::read(path.as_ref()).unwrap();
+            experiment.about.clear(); // words may change
+            experiment
+        };
+        let plan = format!("{root}/models/{}/plan.toml", network.name);
+        if std::path::Path::new(&plan).exists() {
+            found += 1;
+            let experiment = read(format!("{root}/experiments/{}.toml", network.experiment()));
+            assert_eq!(read(plan), experiment, "{}", network.name);
+        }
+    }
+    assert_eq!(found, NETWORKS.len() - 1, "all but the miniature are shipped");
+}
