@@ -30,12 +30,5 @@ pub fn write(plan: &impl Serialize, dir: &Path) -> Result<()> {
 /// Reads a plan, refusing fields that do not exist.
 pub fn read<P: DeserializeOwned>(path: &Path) -> Result<P> {
     let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
-    toml::from_str(&text).map_err(|e| Error::content(path, e.message().to_string() + &place(&text, e.span())))
-}
-
-/// " (line 3: 'sed = 1')"
-fn place(text: &str, span: Option<std::ops::Range<usize>>) -> String {
-    let Some(span) = span else { return String::new() };
-    let number = text[..span.start.min(text.len())].matches('\n').count();
-    format!(" (line {}: '{}')", number + 1, text.lines().nth(number).unwrap_or_default().trim())
+    toml::from_str(&text).map_err(|e| lab::Error::toml(path, &text, &e).into())
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{TINY, command, done, entries, iclab, refused};
+use common::{TINY, checkpoints, command, done, entries, iclab, refused};
 
 const PLAN: &str = r#"
 name = "small"
@@ -33,15 +33,6 @@ fn with(plan: &str) -> TempDir {
     std::fs::write(dir.path().join("tiny.toml"), TINY).unwrap();
     std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
     dir
-}
-
-/// Every checkpoint under a directory of runs, by the name of its run.
-fn checkpoints(runs: &Path) -> BTreeMap<String, Vec<u8>> {
-    let runs = entries(runs)
-        .into_iter()
-        .filter(|name| name.starts_with("tiny-"))
-        .map(|name| (runs.join(&name), name));
-    runs.map(|(dir, name)| (name, std::fs::read(dir.join("checkpoint.safetensors")).unwrap())).collect()
 }
 
 fn status(dir: &Path) -> Vec<Value> {
@@ -68,16 +59,16 @@ fn points_are_ordinary_runs_with_the_same_bits_however_they_are_trained() {
     assert!(!dir.path().join("runs").exists(), "to look is not to write");
     let said = done(dir.path(), &["sweep", "plan.toml", "--jobs", "2"]);
     assert!(said.contains("4 points: 4 finished"), "{said}");
-    let expected = checkpoints(&dir.path().join("runs"));
+    let expected = checkpoints(&dir.path().join("runs"), "tiny-");
     assert_eq!(expected.len(), 4);
     // One at a time, and by `iclab train` from the points' own plans.
     done(dir.path(), &["sweep", "plan.toml", "--jobs", "1", "--runs", "one"]);
-    assert!(checkpoints(&dir.path().join("one")) == expected);
+    assert!(checkpoints(&dir.path().join("one"), "tiny-") == expected);
     for name in expected.keys() {
         let plan = dir.path().join("runs").join(name).join("plan.toml");
         done(dir.path(), &["train", plan.to_str().unwrap(), "--runs", "trained"]);
     }
-    assert!(checkpoints(&dir.path().join("trained")) == expected);
+    assert!(checkpoints(&dir.path().join("trained"), "tiny-") == expected);
     // Finished points are not touched again, and a wider plan only trains what is new.
     let modified = |name: &str| {
         std::fs::metadata(dir.path().join("runs").join(name).join("checkpoint.safetensors"))
@@ -90,7 +81,7 @@ fn points_are_ordinary_runs_with_the_same_bits_however_they_are_trained() {
     let said = done(dir.path(), &["sweep", "plan.toml"]);
     assert_eq!(said.lines().filter(|line| line.contains("60 steps")).count(), 2, "{said}");
     assert_eq!(before, expected.keys().map(|name| modified(name)).collect::<Vec<_>>());
-    assert_eq!(checkpoints(&dir.path().join("runs")).len(), 6);
+    assert_eq!(checkpoints(&dir.path().join("runs"), "tiny-").len(), 6);
 }
 
 #[cfg(unix)]
@@ -123,7 +114,9 @@ fn a_cancelled_sweep_and_a_killed_one_go_on_and_end_with_the_same_bits() {
     }
     done(dir.path(), &["sweep", "plan.toml"]);
     assert_eq!(states(dir.path()), ["finished"; 4]);
-    assert!(checkpoints(&dir.path().join("runs")) == checkpoints(&straight.path().join("runs")));
+    assert!(
+        checkpoints(&dir.path().join("runs"), "tiny-") == checkpoints(&straight.path().join("runs"), "tiny-")
+    );
     let said = done(dir.path(), &["sweep", "cancel", "plan.toml"]);
     assert!(said.contains("nobody is training it"), "{said}");
 }
@@ -299,7 +292,7 @@ fn a_full_disk_is_named_and_the_sweep_goes_on_when_there_is_room() {
     assert!(mount("remount,size=20m"));
     let again = iclab(dir.path(), &["sweep", "plan.toml", "--retry"]);
     let after = states(dir.path());
-    let bits = checkpoints(&runs);
+    let bits = checkpoints(&runs, "tiny-");
     Command::new("umount").arg(&runs).status().unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("No space left on device") && !said.contains("panicked"), "{said}");
@@ -308,7 +301,7 @@ fn a_full_disk_is_named_and_the_sweep_goes_on_when_there_is_room() {
     assert_eq!(after, ["finished"; 4]);
     let straight = with(PLAN);
     done(straight.path(), &["sweep", "plan.toml"]);
-    assert!(bits == checkpoints(&straight.path().join("runs")));
+    assert!(bits == checkpoints(&straight.path().join("runs"), "tiny-"));
 }
 
 #[test]

@@ -115,3 +115,13 @@ pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone)
     let close: Vec<&str> = close.into_iter().take(3).map(|(_, k)| k).collect();
     format!("did you mean {}?", close.join(" or "))
 }
+
+impl Error {
+    /// What TOML refuses of a file's text, with the line.
+    pub fn toml(path: &std::path::Path, text: &str, refused: &toml::de::Error) -> Error {
+        let line = refused.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
+        let words = text.lines().nth(line).unwrap_or_default().trim();
+        let why = format!("{} (line {}: '{words}')", refused.message(), line + 1);
+        Error::Content { path: path.into(), why }
+    }
+}

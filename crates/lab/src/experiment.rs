@@ -231,14 +231,7 @@ impl Experiment {
 
     /// Reads and checks the text of an experiment; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Experiment> {
-        let experiment: Experiment = toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
-            let words = text.lines().nth(line).unwrap_or_default().trim();
-            Error::Content {
-                path: path.into(),
-                why: format!("{} (line {}: '{words}')", e.message(), line + 1),
-            }
-        })?;
+        let experiment: Experiment = toml::from_str(text).map_err(|e| Error::toml(path, text, &e))?;
         experiment.check().map_err(|e| Error::Content { path: path.into(), why: e.to_string() })?;
         Ok(experiment)
     }

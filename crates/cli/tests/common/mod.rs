@@ -1,6 +1,7 @@
 //! The real program, run as a user runs it.
 #![allow(dead_code)] // each test file uses what it needs
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -77,4 +78,11 @@ pub fn entries(dir: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+/// The checkpoints of the runs under a directory whose names begin so, by the names of their runs.
+pub fn checkpoints(runs: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
+    let named = entries(runs).into_iter().filter(|name| name.starts_with(prefix));
+    let read = |name: &String| std::fs::read(runs.join(name).join("checkpoint.safetensors")).unwrap();
+    named.map(|name| (name.clone(), read(&name))).collect()
 }

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
 use crate::rates::Trend;
 use crate::similarity::View;
+use crate::stats::{over_runs, over_runs_log};
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {
@@ -22,9 +23,6 @@ pub const ROW: Analysis = Analysis {
 
 const SEEDS: [&str; 5] = ["r1", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4"];
 
-/// Half the width of a 95 % interval for the mean of five values, in standard errors (Student, four degrees of freedom).
-const STUDENT: f64 = 2.776;
-
 struct Trained {
     newton: Compared,
     gd: Compared,
@@ -36,20 +34,18 @@ fn run(lab: &Lab) -> Result<Outcome> {
     let trained = SEEDS.into_iter().map(|name| measure(lab, name)).collect::<Result<Vec<_>>>()?;
     let slopes: Vec<f64> =
         trained.iter().map(|t| t.newton.fit.as_ref().map_or(f64::NAN, |f| f.linear.slope)).collect();
-    let (mean, half) = spread(&slopes);
     let following = |of: fn(&Trained) -> &Compared, trend| {
         trained.iter().filter(|t| of(t).fit.as_ref().is_some_and(|f| f.trend == trend)).count() as f64
     };
     let similar = trained.iter().map(|t| t.newton.last(lab).value).fold(f64::INFINITY, f64::min);
     let claims = vec![
-        Claim::new(
+        Claim::of(
             "N1.slope",
             Kind::Reference,
             "Newton steps per middle layer, mean over five seeds",
-            mean,
+            over_runs(&slopes),
             Bound::Within(2.0, 4.5),
         )
-        .interval(mean - half, mean + half)
         .figure("n1-seeds"),
         Claim::new(
             "N1.newton-linear",
@@ -93,14 +89,6 @@ fn measure(lab: &Lab, network: &'static str) -> Result<Trained> {
     })
 }
 
-/// Mean, and half the width of its interval.
-fn spread(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    (mean, STUDENT * (variance / count).sqrt())
-}
-
 fn best(of: &Compared) -> Vec<(f64, f64)> {
     let layers = of.matching.a.as_slice();
     layers.iter().map(|&l| (l as f64, of.matching.step_for(l).map_or(f64::NAN, |s| s as f64))).collect()
@@ -116,8 +104,8 @@ fn banded(curves: &[Vec<(f64, f64)>], scale: Scale, least: f64) -> Vec<Series> {
         if found.is_empty() {
             continue;
         }
-        let mean = |of: &dyn Fn(f64) -> f64| found.iter().map(|&v| of(v)).sum::<f64>() / found.len() as f64;
-        let middle = if scale == Scale::Linear { mean(&|v| v) } else { mean(&f64::ln).exp() };
+        let mean = if scale == Scale::Linear { over_runs } else { over_runs_log };
+        let middle = mean(&found).value;
         points.push((curves[0][i].0, middle));
         let (low, high) = (found.iter().copied().reduce(f64::min), found.iter().copied().reduce(f64::max));
         band.extend(low.zip(high));

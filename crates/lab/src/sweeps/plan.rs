@@ -138,14 +138,7 @@ impl Sweep {
             path: path.into(),
             source,
         })?;
-        let file: File = toml::from_str(&text).map_err(|e| {
-            let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
-            let words = text.lines().nth(line).unwrap_or_default().trim();
-            Error::Content {
-                path: path.into(),
-                why: format!("{} (line {}: '{words}')", e.message(), line + 1),
-            }
-        })?;
+        let file: File = toml::from_str(&text).map_err(|e| Error::toml(path, &text, &e))?;
         let base = path.parent().unwrap_or(Path::new("")).join(&file.base);
         let experiment = Experiment::read(&base)?;
         let sweep = file.resolve(&experiment);
