@@ -26,10 +26,8 @@ use cache::{CACHE, Cache, Fingerprints};
 use growing::Growing;
 use networks::Training;
 
-/// Where networks are when nobody says where.
-const MODELS: &str = "models";
 /// Prompts behind each measured value, and with `--quick`.
-const PROMPTS: u32 = 1280;
+const PROMPTS: u32 = models::RECORDED as u32;
 const QUICK_PROMPTS: u32 = 320;
 
 /// Check the paper's statements and write a report
@@ -191,7 +189,7 @@ fn setting(args: &ReproduceArgs, wanted: &[&Analysis]) -> Result<Setting> {
     }
     let usual = if args.quick { QUICK_PROMPTS } else { PROMPTS };
     let mut setting = Setting {
-        root: args.models.clone().unwrap_or_else(|| MODELS.into()),
+        root: args.models.clone().unwrap_or_else(|| models::FOLDER.into()),
         given: args.model.clone(),
         prompts: args.prompts.unwrap_or(usual),
         seed: args.seed,
@@ -292,7 +290,7 @@ pub fn claims(args: &ClaimsArgs) -> Result<bool> {
         read_ledger(&ledger)?
     } else {
         eprintln!("no report at {}; measuring all claims now", args.report.display());
-        let (root, prompts) = (MODELS.into(), PROMPTS);
+        let (root, prompts) = (models::FOLDER.into(), PROMPTS);
         let setting = Setting { root, given: vec![], prompts, seed: 0, quick: false };
         let bar = progress::bar(0);
         let lab = setting.lab(&bar)?;

@@ -1,9 +1,11 @@
 //! From a finished run to a network that is shipped: half the bytes, read-outs, a card, a picture of its training.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::card::Judged;
-use super::{CHECKPOINT, Card, Mark, PLAN, RECORDED, Recorded, check_task, moments, named, only_recorded};
+use super::{
+    CHECKPOINT, Card, Mark, PLAN, RECORDED, Recorded, check_task, files_under, moments, named, only_recorded,
+};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
 use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series};
@@ -184,20 +186,6 @@ impl Added {
         std::fs::write(&path, text).map_err(failed("write", &path))?;
         Ok(self.card)
     }
-}
-
-/// Every file of a folder and of the folders in it.
-fn files_under(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            found.extend(files_under(&entry.path())?);
-        } else {
-            found.push(entry.path());
-        }
-    }
-    Ok(found)
 }
 
 fn read_metrics(path: &Path) -> Result<Vec<Metrics>> {

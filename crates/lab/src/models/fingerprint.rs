@@ -1,11 +1,11 @@
 //! What a network's folder holds, as one short text: results that rest on it are worth keeping while it stays the same.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use engine::hash::fnv1a_of;
 use rayon::prelude::*;
 
-use super::Models;
+use super::{Models, files_under};
 
 impl Models {
     /// 16 hex digits that change with any plan, card or tensor in the folder of a network; `None` where it is not there or
@@ -15,8 +15,9 @@ impl Models {
         if !self.is_here(name) {
             return None;
         }
-        let mut files = Vec::new();
-        collect(&dir, &mut files)?;
+        let mut files = files_under(&dir).ok()?;
+        // what training writes besides changes no result
+        files.retain(|path| path.extension().is_some_and(|e| e == "toml" || e == "safetensors"));
         files.sort();
         let mark = |path: &PathBuf| -> Option<String> {
             let bytes = std::fs::read(path).ok()?;
@@ -26,17 +27,4 @@ impl Models {
         let marks: Vec<String> = files.par_iter().map(mark).collect::<Option<_>>()?;
         Some(format!("{:016x}", fnv1a_of(marks.concat().into_bytes().into_iter())))
     }
-}
-
-/// Plans, cards and tensors in a folder and those below; what training writes besides changes no result.
-fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Option<()> {
-    for entry in std::fs::read_dir(dir).ok()? {
-        let path = entry.ok()?.path();
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|e| e == "toml" || e == "safetensors") {
-            files.push(path);
-        }
-    }
-    Some(())
 }

@@ -212,6 +212,20 @@ fn read_plan(dir: &Path) -> Result<Experiment> {
     Experiment::read(&dir.join(PLAN))
 }
 
+/// Every file of a folder and of the folders in it.
+fn files_under(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(files_under(&entry.path())?);
+        } else {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
 fn check_task(named: &Named, experiment: &Experiment, dir: &Path) -> Result<()> {
     let task = &experiment.task;
     let found = (task.function.as_str(), task.inputs.as_str(), task.dim, task.points);
