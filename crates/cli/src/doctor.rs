@@ -99,14 +99,19 @@ impl Page {
         let group = |page: &Page, name: &str| {
             page.line(&format!("\n{name:<NAME$} {:>12} {:>10}", "worst error", "tolerance"));
         };
-        for (precision, name) in Precision::ALL {
+        let networks = Precision::ALL.map(|(precision, name)| (name, checks::suite(precision)));
+        let labs = lab::checks::suite();
+        let of_networks = networks.iter().flat_map(|(_, checks)| checks).flat_map(|c| c.kernels(device));
+        let of_labs = labs.iter().flat_map(|(_, checks)| checks).flat_map(|c| c.kernels(device));
+        device.compile_ahead(of_networks.chain(of_labs));
+        for (name, checks) in networks {
             let name = format!("networks in {name}, against the CPU");
             group(self, &name);
-            for check in checks::suite(precision) {
+            for check in checks {
                 self.check(&name, &check, device, not_offered);
             }
         }
-        for (name, checks) in lab::checks::suite() {
+        for (name, checks) in labs {
             let name = format!("{name}, against the CPU");
             group(self, &name);
             for check in checks {

@@ -1,12 +1,13 @@
 //! Checks that training on a CUDA device is training on the CPU: the same prompts, the same curriculum, runs that go on
 //! with the same bits. The engine's own checks (`engine::cuda::checks`) are about networks alone.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use engine::adam::Adam;
-use engine::cuda::checks::{Check, Named, tolerance};
-use engine::cuda::{self, CudaError, Precision};
+use engine::cuda::checks::{Check, Named, kernels_of, tolerance};
+use engine::cuda::{self, CudaError, KernelSource, Precision};
 
 use crate::devices::Device;
 use crate::error::{Error, Result};
@@ -22,24 +23,30 @@ use crate::train::{StepReport, Trainer};
 /// Logarithms, sines and the order of sums may round differently, and nothing else.
 const SAMPLED: f64 = 1e-6;
 
+/// Batch, points and features of the prompts that are compared.
+const SHAPE: [usize; 3] = [16, 41, 20];
+
+fn checked_sampler(function: &str, inputs: &str) -> Result<Option<DeviceSampler>> {
+    let [batch, points, features] = SHAPE;
+    DeviceSampler::new(function, inputs, Seed(5), "train", batch, points, features)
+}
+
 /// One batch from the sampling kernel against [`Task::sample`], with all dimensions in use and with fewer; the largest
 /// difference relative to the largest number.
 pub fn sampler(device: &Arc<cuda::Device>, function: &str, inputs: &str) -> Result<Check> {
-    const BATCH: usize = 16;
-    const POINTS: usize = 41;
-    const FEATURES: usize = 20;
     const STEP: u64 = 300_000_001; // its prompts have numbers of more than 32 bits
+    let [batch, points, features] = SHAPE;
     let name = format!("{function} of {inputs}");
-    let sampler = DeviceSampler::new(function, inputs, Seed(5), "train", BATCH, POINTS, FEATURES)?
+    let sampler = checked_sampler(function, inputs)?
         .ok_or_else(|| CudaError::Unsupported(format!("{name} has no sampling kernel")))?;
     let mut error = 0.0_f64;
-    for dims in [FEATURES, 13] {
+    for dims in [features, 13] {
         let kernel = (sampler.source.as_str(), sampler.threads);
-        let found = cuda::sample_once(device, kernel, [BATCH, POINTS, FEATURES], STEP, dims as u32)?;
-        let task = Task::new(function, inputs, dims, POINTS)?;
-        let prompts = task.sample(Seed(5), "train", STEP * BATCH as u64, BATCH);
+        let found = cuda::sample_once(device, kernel, SHAPE, STEP, dims as u32)?;
+        let task = Task::new(function, inputs, dims, points)?;
+        let prompts = task.sample(Seed(5), "train", STEP * batch as u64, batch);
         let targets: Vec<f32> = prompts.ys.iter().map(|y| *y as f32).collect();
-        for (found, expected) in [(found.0, tokens(&prompts, FEATURES)), (found.1, targets)] {
+        for (found, expected) in [(found.0, tokens(&prompts, features)), (found.1, targets)] {
             let largest = expected.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
             for (a, b) in found.iter().zip(&expected) {
                 let apart = f64::from((a - b).abs() / largest);
@@ -142,17 +149,31 @@ pub fn explodes(device: &Arc<cuda::Device>, precision: Precision) -> Result<Chec
     Ok(Check { name: "a loss that explodes is an error".into(), error, tolerance: 0.0 })
 }
 
+/// Networks at every number of points of the curriculum.
+fn kernels_of_curriculum(device: &cuda::Device, precision: Precision) -> Vec<KernelSource> {
+    let Experiment { task, training, network, .. } = experiment("linear");
+    let Ok(network) = network.build(task.dim, task.points) else { return Vec::new() };
+    let at = |step| training.points.map_or(task.points, |ramp| ramp.at(step, training.steps));
+    let points: BTreeSet<usize> = (0..training.steps).map(at).collect();
+    let kernels = |points| kernels_of(device, precision, &network, [training.batch, 2 * points]);
+    points.into_iter().flat_map(kernels).collect()
+}
+
 /// Every check of this module, in groups: sampling, and training in each precision.
 pub fn suite() -> Vec<(String, Vec<Named<Error>>)> {
     let pairs = FUNCTIONS.iter().flat_map(|f| INPUTS.iter().map(|i| (f.name, i.name)));
     let samplers = pairs.map(|(function, inputs)| {
         let name = format!("{function} of {inputs}");
-        Named::new(name, move |device| Ok(vec![sampler(device, function, inputs)?]))
+        Named::new(name, move |device| Ok(vec![sampler(device, function, inputs)?])).using(move |_| {
+            let sampler = checked_sampler(function, inputs).ok().flatten();
+            sampler.iter().map(|s| KernelSource::sampler(Precision::Float32, &s.source)).collect()
+        })
     });
     let mut groups = vec![("prompts".to_string(), samplers.collect())];
     for (precision, name) in Precision::ALL {
         let checks = vec![
-            Named::new("experiments with a curriculum", move |device| training(device, precision)),
+            Named::new("experiments with a curriculum", move |device| training(device, precision))
+                .using(move |device| kernels_of_curriculum(device, precision)),
             Named::new("chunks and resumed", move |device| Ok(vec![resumed(device, precision)?])),
             Named::new("a loss that explodes", move |device| Ok(vec![explodes(device, precision)?])),
         ];

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::{CudaError, CudaRunner, CudaTrainer, Device, Feed, Precision, ScheduleRow};
+use super::{CudaError, CudaRunner, CudaTrainer, Device, Feed, KernelSource, Precision, ScheduleRow};
+use super::{lowering, optimiser};
 use crate::adam::{Adam, AdamConfig};
 use crate::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use crate::ops::{Activation, AttentionKind, Mask, Weighting};
@@ -283,9 +284,11 @@ pub struct Named<E = CudaError> {
     /// What it is about.
     pub name: String,
     run: Run<E>,
+    kernels: Kernels,
 }
 
 type Run<E> = Box<dyn Fn(&Arc<Device>) -> Result<Vec<Check>, E>>;
+type Kernels = Box<dyn Fn(&Device) -> Vec<KernelSource>>;
 
 impl<E> Named<E> {
     /// Gives a check its name.
@@ -293,7 +296,18 @@ impl<E> Named<E> {
         name: impl Into<String>,
         run: impl Fn(&Arc<Device>) -> Result<Vec<Check>, E> + 'static,
     ) -> Named<E> {
-        Named { name: name.into(), run: Box::new(run) }
+        Named { name: name.into(), run: Box::new(run), kernels: Box::new(|_| Vec::new()) }
+    }
+
+    /// Says which kernels it uses, for [`Device::compile_ahead`]; one that is not named only costs time.
+    pub fn using(mut self, kernels: impl Fn(&Device) -> Vec<KernelSource> + 'static) -> Named<E> {
+        self.kernels = Box::new(kernels);
+        self
+    }
+
+    /// Kernels that it is known to use.
+    pub fn kernels(&self, device: &Device) -> Vec<KernelSource> {
+        (self.kernels)(device)
     }
 
     /// Runs it.
@@ -302,10 +316,26 @@ impl<E> Named<E> {
     }
 }
 
+/// Kernels that training a network takes, but for the sampler's. None where the device does not offer the network.
+pub fn kernels_of(
+    device: &Device,
+    precision: Precision,
+    network: &Network,
+    [batch, tokens]: [usize; 2],
+) -> Vec<KernelSource> {
+    let graph = network.graph(batch, tokens, Mode::Train).map_err(CudaError::from);
+    let sources = graph.and_then(|graph| lowering::sources(device, precision, &graph));
+    sources.unwrap_or_default().into_iter().chain([optimiser::source(precision)]).collect()
+}
+
 /// Every check of this module in one precision.
 pub fn suite(precision: Precision) -> Vec<Named> {
-    let parities =
-        cases().into_iter().map(|case| Named::new(case.name, move |device| parity(device, precision, &case)));
+    // The checks after these train networks of theirs, and use no other kernels.
+    let parities = cases().into_iter().map(|case| {
+        let Case { network, batch, tokens, .. } = case.clone();
+        Named::new(case.name, move |device| parity(device, precision, &case))
+            .using(move |device| kernels_of(device, precision, &network, [batch, tokens]))
+    });
     type One = fn(&Arc<Device>, Precision) -> Result<Check, CudaError>;
     let rest: [(&str, One); 4] = [
         ("loss curve of 100 steps", loss_curve),

@@ -1,9 +1,11 @@
 //! Kernels: sources are compiled by NVRTC for the shapes in use, and the result is kept in a cache.
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use cudarc::driver::sys::CUfunction_attribute as FunctionAttribute;
 use cudarc::driver::{CudaFunction, CudaModule};
@@ -43,29 +45,70 @@ impl Kernels {
 /// Constants a source is compiled with.
 pub(crate) type Defines<'a> = &'a [(&'a str, usize)];
 
-impl Device {
-    /// Compiles sources one after the other as one text, or takes the result from the cache.
-    pub(crate) fn compile(
-        &self,
-        name: &str,
-        precision: Precision,
-        defines: Defines,
-        sources: &[&str],
-    ) -> Result<Kernels, CudaError> {
+/// What kernels are compiled from: one text, and a name for the cache and for error messages.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KernelSource {
+    name: &'static str,
+    text: String,
+}
+
+impl KernelSource {
+    /// Texts one after the other, with constants before them.
+    pub(crate) fn new(name: &'static str, precision: Precision, defines: Defines, texts: &[&str]) -> Self {
         let mut text = format!("#define PRECISION {}\n", precision as usize);
         for (key, value) in defines {
             text += &format!("#define {key} {value}\n");
         }
-        for source in sources {
-            text += source;
+        for part in texts {
+            text += part;
             text += "\n";
         }
-        let cubin = self.cubin(name, &text)?;
+        Self { name, text }
+    }
+
+    /// The kernel `sample` of a [`Feed::Kernel`](super::Feed::Kernel).
+    pub fn sampler(precision: Precision, text: &str) -> Self {
+        Self::new("sample", precision, &[], &[text])
+    }
+}
+
+/// What was compiled ahead of its use, by source.
+pub(crate) type Ahead = Mutex<HashMap<KernelSource, Vec<u8>>>;
+
+/// Bytes of stack for a thread that compiles: as much as a main thread usually has.
+const STACK: usize = 8 << 20;
+
+impl Device {
+    /// Compiles a source, or takes the result from the cache.
+    pub(crate) fn compile(&self, source: &KernelSource) -> Result<Kernels, CudaError> {
+        let ahead = self.ahead.lock().unwrap_or_else(|e| e.into_inner()).get(source).cloned();
+        let cubin = ahead.map_or_else(|| self.cubin(source), Ok)?;
         let module = self.context.load_module(Ptx::from_binary(cubin)).map_err(driver("load kernels"))?;
         Ok(Kernels { module })
     }
 
-    fn cubin(&self, name: &str, text: &str) -> Result<Vec<u8>, CudaError> {
+    /// Compiles sources side by side on all cores, each once; networks that need them later find them ready. What
+    /// does not compile is left to its first use, which has someone to tell.
+    pub fn compile_ahead(&self, sources: impl IntoIterator<Item = KernelSource>) {
+        let unique: HashSet<KernelSource> = sources.into_iter().collect();
+        let waiting = Mutex::new(unique.into_iter());
+        let next = || waiting.lock().unwrap_or_else(|e| e.into_inner()).next();
+        let work = || {
+            while let Some(source) = next() {
+                if let Ok(cubin) = self.cubin(&source) {
+                    self.ahead.lock().unwrap_or_else(|e| e.into_inner()).insert(source, cubin);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+                // A thread that does not start leaves its share to the others, or to the first use.
+                let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+            }
+        });
+    }
+
+    fn cubin(&self, KernelSource { name, text }: &KernelSource) -> Result<Vec<u8>, CudaError> {
         let (major, minor) = self.info.capability;
         let architecture = format!("-arch=sm_{major}{minor}");
         let key = fnv1a(&format!("{text}\n{architecture} {:?}", self.info.nvrtc));

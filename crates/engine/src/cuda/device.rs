@@ -9,6 +9,7 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 use cudarc::{driver, nvrtc};
 
 use super::choices::{Choices, LazyBench};
+use super::compiler::Ahead;
 use super::error::{CudaError, blas, driver as failed};
 
 /// What a GPU is.
@@ -40,6 +41,7 @@ pub struct Device {
     pub(crate) block_memory: usize,
     pub(crate) choices: Choices,
     pub(crate) bench: LazyBench,
+    pub(crate) ahead: Ahead,
     preparing: Mutex<()>,
 }
 
@@ -118,8 +120,9 @@ impl Device {
             cublaslt: unsafe { lt_sys::cublasLtGetVersion() },
         };
         let blas = lt::create_handle().map_err(blas("start"))?;
-        let (choices, bench) = (Choices::read(&info), LazyBench::new());
-        Ok(Arc::new(Device { context, blas, info, block_memory, choices, bench, preparing: Mutex::new(()) }))
+        let (choices, bench, ahead) = (Choices::read(&info), LazyBench::new(), Ahead::default());
+        let preparing = Mutex::new(());
+        Ok(Arc::new(Device { context, blas, info, block_memory, choices, bench, ahead, preparing }))
     }
 
     /// A stream of its own.

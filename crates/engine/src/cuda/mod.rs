@@ -31,7 +31,7 @@ mod runner;
 mod sampling;
 mod trainer;
 
-pub use compiler::cache_directory;
+pub use compiler::{KernelSource, cache_directory};
 pub use device::{Device, DeviceInfo};
 pub use error::CudaError;
 pub use runner::CudaRunner;

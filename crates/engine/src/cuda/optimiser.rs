@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::compiler::{ADAM, COMMON, Kernels, MUON};
+use super::compiler::{ADAM, COMMON, KernelSource, Kernels, MUON};
 use super::device::{Device, Memory, Pointer};
 use super::error::CudaError;
 use super::lowering::Parameters;
@@ -62,6 +62,11 @@ const PIECE: usize = 4 * THREADS;
 /// Blocks of threads per matrix block; as in the kernel.
 const SHARES: usize = 16;
 
+/// What the kernels of this module are compiled from.
+pub(super) fn source(precision: Precision) -> KernelSource {
+    KernelSource::new("optimiser", precision, &[], &[COMMON, ADAM, MUON])
+}
+
 impl Optimiser {
     pub fn new(
         device: &Arc<Device>,
@@ -88,7 +93,7 @@ impl Optimiser {
             clip,
             pieces: (memory.filled(&table)?, pieces.len()),
             stacks,
-            kernels: device.compile("optimiser", precision, &[], &[COMMON, ADAM, MUON])?,
+            kernels: device.compile(&source(precision))?,
         })
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Precision;
+use super::compiler::KernelSource;
 use super::device::{Device, Memory};
 use super::error::CudaError;
 use super::program::{Command, Lanes, Launch, Work};
@@ -26,7 +27,7 @@ pub fn sample_once(
     let tokens = memory.zeros(4 * batch * 2 * points * features)?;
     let targets = memory.zeros(4 * batch * points)?;
     let pointers = [tokens, targets, memory.filled(&row)?, memory.filled(&progress)?];
-    let kernels = device.compile("sample", Precision::Float32, &[], &[source])?;
+    let kernels = device.compile(&KernelSource::sampler(Precision::Float32, source))?;
     let launch = Launch {
         name: "sample",
         function: kernels.get("sample", 0)?,

@@ -9,6 +9,7 @@ use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaGraph, CudaStream};
 
 use super::Precision;
+use super::compiler::KernelSource;
 use super::device::{Device, Memory};
 use super::error::{CudaError, driver};
 use super::optimiser::Optimiser;
@@ -157,7 +158,7 @@ impl CudaTrainer {
     }
 
     fn sampling(&self, runner: &CudaRunner, source: &str, threads: u32) -> Result<Command, CudaError> {
-        let kernels = self.device.compile("sample", self.precision, &[], &[source])?;
+        let kernels = self.device.compile(&KernelSource::sampler(self.precision, source))?;
         let targets = runner.graph().targets.expect("training has targets");
         let tokens = runner.place(runner.graph().input);
         let pointers = [tokens, runner.place(targets), self.optimiser.rows, self.optimiser.progress];

@@ -2,7 +2,7 @@
 
 use super::{Gradient, Lowering, Parts, Place};
 use crate::cuda::Precision;
-use crate::cuda::compiler::{ATTENTION, COMMON, FRAGMENTS};
+use crate::cuda::compiler::{ATTENTION, COMMON, FRAGMENTS, KernelSource};
 use crate::cuda::error::CudaError;
 use crate::cuda::product::Kind;
 use crate::cuda::program::{Argument, Command, Launch, Work};
@@ -37,6 +37,31 @@ impl Sizes {
     }
 }
 
+/// What the kernels for an operation are compiled from, on a device whose blocks may have so many bytes of shared memory.
+pub(super) fn source(
+    op: &Attention,
+    precision: Precision,
+    mode: Mode,
+    block_memory: usize,
+) -> Result<KernelSource, CudaError> {
+    let sizes = Sizes::new(op, precision);
+    if !op.size.is_multiple_of(8) || sizes.tiles > 32 {
+        return Err(CudaError::Unsupported(format!(
+            "heads of size {} over {} tokens; accepted: multiples of 8, up to 512 tokens",
+            op.size, op.tokens
+        )));
+    }
+    let defines = [
+        ("TOKENS", op.tokens),
+        ("HEADS", op.heads),
+        ("SIZE", op.size),
+        ("CAUSAL", usize::from(op.kind.mask == Mask::Causal)),
+        ("WEIGHTING", op.kind.weighting as usize),
+        ("STAGED", usize::from(sizes.staged(mode, block_memory))),
+    ];
+    Ok(KernelSource::new("attention", precision, &defines, &[COMMON, FRAGMENTS, ATTENTION]))
+}
+
 impl Lowering<'_> {
     fn attention_launch(
         &mut self,
@@ -48,22 +73,8 @@ impl Lowering<'_> {
         let sizes = Sizes::new(op, self.precision);
         let staged = sizes.staged(self.graph.mode, self.device.block_memory);
         if self.attention.is_none() {
-            if !op.size.is_multiple_of(8) || sizes.tiles > 32 {
-                return Err(CudaError::Unsupported(format!(
-                    "heads of size {} over {} tokens; accepted: multiples of 8, up to 512 tokens",
-                    op.size, op.tokens
-                )));
-            }
-            let defines = [
-                ("TOKENS", op.tokens),
-                ("HEADS", op.heads),
-                ("SIZE", op.size),
-                ("CAUSAL", usize::from(op.kind.mask == Mask::Causal)),
-                ("WEIGHTING", op.kind.weighting as usize),
-                ("STAGED", usize::from(staged)),
-            ];
-            let sources = [COMMON, FRAGMENTS, ATTENTION];
-            self.attention = Some(self.device.compile("attention", self.precision, &defines, &sources)?);
+            let source = source(op, self.precision, self.graph.mode, self.device.block_memory)?;
+            self.attention = Some(self.device.compile(&source)?);
         }
         let shared = if staged { operands * sizes.operand } else { 0 };
         let function = self.attention.as_ref().expect("made above").get(name, shared)?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Gradient, Lowering, Parts};
 use crate::cuda::Precision;
-use crate::cuda::compiler::{COMMON, FRAGMENTS, Kernels, LSTM};
+use crate::cuda::compiler::{COMMON, FRAGMENTS, KernelSource, Kernels, LSTM};
 use crate::cuda::device::Pointer;
 use crate::cuda::error::CudaError;
 use crate::cuda::product::{Fused, Kind, Matrix};
@@ -78,6 +78,23 @@ impl Sizes {
     }
 }
 
+/// What the kernels for a layer are compiled from, on a device whose blocks may have so many bytes of shared memory.
+pub(super) fn source(
+    op: &LstmLayer,
+    precision: Precision,
+    block_memory: usize,
+) -> Result<KernelSource, CudaError> {
+    let sizes = Sizes::new(op, precision, block_memory)?;
+    let defines = [
+        ("WIDTH", op.width),
+        ("UNITS", sizes.units),
+        ("ROWS", sizes.rows),
+        ("STAGES", sizes.stages),
+        ("STAGED", 1),
+    ];
+    Ok(KernelSource::new("lstm", precision, &defines, &[COMMON, FRAGMENTS, LSTM]))
+}
+
 impl Stack {
     /// Layers that have a token on a diagonal: layer l has token `diagonal` − l.
     fn active(&self, diagonal: usize) -> Range<usize> {
@@ -104,14 +121,7 @@ impl Lowering<'_> {
             return Err(CudaError::Unsupported("LSTM layers other than one stack of one width".into()));
         }
         let sizes = Sizes::new(&first, self.precision, self.device.block_memory)?;
-        let defines = [
-            ("WIDTH", first.width),
-            ("UNITS", sizes.units),
-            ("ROWS", sizes.rows),
-            ("STAGES", sizes.stages),
-            ("STAGED", 1),
-        ];
-        let kernels = self.device.compile("lstm", self.precision, &defines, &[COMMON, FRAGMENTS, LSTM])?;
+        let kernels = self.device.compile(&source(&first, self.precision, self.device.block_memory)?)?;
         let (mut rows, mut kept) = (Vec::new(), Vec::new());
         for layer in &layers {
             rows.extend(self.lstm_layer(layer, &sizes, &mut kept)?);

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Precision;
-use super::compiler::{COMMON, Kernels, ROWS};
+use super::compiler::{COMMON, KernelSource, Kernels, ROWS};
 use super::device::{Device, Memory, Pointer};
 use super::error::CudaError;
 use super::product::{Fused, Kind, Matrix, Product, Terms};
@@ -84,6 +84,37 @@ pub(crate) struct Lowered {
     pub memory: Memory,
 }
 
+/// Width of the residual stream.
+fn width(graph: &Graph) -> Result<usize, CudaError> {
+    let width = match graph.plan.ops().first() {
+        Some(Op::Linear(read_in)) if read_in.x == graph.input => read_in.outer,
+        _ => return Err(CudaError::Unsupported("it does not begin with a linear read-in".into())),
+    };
+    if !width.is_multiple_of(8) || width > 1024 {
+        return Err(CudaError::Unsupported(format!("width = {width}; accepted: multiples of 8 up to 1024")));
+    }
+    Ok(width)
+}
+
+fn rows_source(precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
+    let defines = [("WIDTH", width(graph)?), ("FEATURES", graph.features)];
+    Ok(KernelSource::new("rows", precision, &defines, &[COMMON, ROWS]))
+}
+
+/// What the kernels of a graph are compiled from.
+pub(crate) fn sources(
+    device: &Device,
+    precision: Precision,
+    graph: &Graph,
+) -> Result<Vec<KernelSource>, CudaError> {
+    let of_op = |op: &Op| match op {
+        Op::Attention(op) => Some(attention::source(op, precision, graph.mode, device.block_memory)),
+        Op::LstmLayer(op) => Some(lstm::source(op, precision, device.block_memory)),
+        _ => None,
+    };
+    std::iter::once(rows_source(precision, graph)).chain(graph.plan.ops().iter().filter_map(of_op)).collect()
+}
+
 /// Lowers a graph.
 pub(crate) fn lower(
     device: &Arc<Device>,
@@ -92,15 +123,8 @@ pub(crate) fn lower(
     parameters: Parameters,
     memory: Memory,
 ) -> Result<Lowered, CudaError> {
-    let width = match graph.plan.ops().first() {
-        Some(Op::Linear(read_in)) if read_in.x == graph.input => read_in.outer,
-        _ => return Err(CudaError::Unsupported("it does not begin with a linear read-in".into())),
-    };
-    if !width.is_multiple_of(8) || width > 1024 {
-        return Err(CudaError::Unsupported(format!("width = {width}; accepted: multiples of 8 up to 1024")));
-    }
-    let defines = [("WIDTH", width), ("FEATURES", graph.features)];
-    let kernels = device.compile("rows", precision, &defines, &[COMMON, ROWS])?;
+    let width = width(graph)?;
+    let kernels = device.compile(&rows_source(precision, graph)?)?;
     let count = graph.plan.lens.len();
     let mut lowering = Lowering {
         device,
