@@ -19,8 +19,10 @@ use crate::hash::fnv1a;
 
 pub(crate) const COMMON: &str = include_str!("kernels/common.cuh");
 pub(crate) const FRAGMENTS: &str = include_str!("kernels/fragments.cuh");
+pub(crate) const GELU: &str = include_str!("kernels/gelu.cuh");
 pub(crate) const ROWS: &str = include_str!("kernels/rows.cu");
 pub(crate) const ATTENTION: &str = include_str!("kernels/attention.cu");
+pub(crate) const WIDE: &str = include_str!("kernels/wide.cu");
 pub(crate) const LSTM: &str = include_str!("kernels/lstm.cu");
 pub(crate) const ADAM: &str = include_str!("kernels/adam.cu");
 pub(crate) const MUON: &str = include_str!("kernels/muon.cu");
@@ -110,7 +112,9 @@ impl Device {
 
     fn cubin(&self, KernelSource { name, text }: &KernelSource) -> Result<Vec<u8>, CudaError> {
         let (major, minor) = self.info.capability;
-        let architecture = format!("-arch=sm_{major}{minor}");
+        // The "a" admits instructions that no other architecture has.
+        let own = if self.is_hopper() { "a" } else { "" };
+        let architecture = format!("-arch=sm_{major}{minor}{own}");
         let key = fnv1a(&format!("{text}\n{architecture} {:?}", self.info.nvrtc));
         let kept = cache_directory().map(|dir| dir.join(format!("{name}-{key:016x}.cubin")));
         if let Some(cubin) = kept.as_ref().and_then(|path| fs::read(path).ok()) {

@@ -125,6 +125,11 @@ impl Device {
         Ok(Arc::new(Device { context, blas, info, block_memory, choices, bench, ahead, preparing }))
     }
 
+    /// Whether it has Hopper's matrix units, and starts kernels before those ahead of them have ended.
+    pub(crate) fn is_hopper(&self) -> bool {
+        self.info.capability == (9, 0)
+    }
+
     /// A stream of its own.
     pub(crate) fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
         self.context.new_stream().map_err(failed("make a stream"))

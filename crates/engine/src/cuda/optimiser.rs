@@ -156,7 +156,7 @@ impl Optimiser {
         let function = self.kernels.get(name, 0)?;
         let arguments = arguments.to_vec();
         let (blocks, threads) = (blocks as u32, THREADS as u32);
-        let launch = Launch { name, function, blocks, threads, shared: 0, arguments };
+        let launch = Launch { name, function, blocks, threads, shared: 0, arguments, early: false };
         Ok(Command { lane: 0, work: Work::Kernel(launch) })
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::result::launch_kernel;
+use cudarc::driver::sys::{self, CUlaunchAttributeID as AttributeId};
 use cudarc::driver::{CudaEvent, CudaFunction, CudaStream};
 
 use super::device::{Device, Memory, Pointer};
@@ -21,6 +21,9 @@ pub(crate) struct Launch {
     /// Bytes of dynamic shared memory.
     pub shared: u32,
     pub arguments: Vec<Argument>,
+    /// Whether it may be started before the work ahead of it on the main lane has ended, because it waits for that itself
+    /// (`await_previous` in its source): what starting it takes is then hidden.
+    pub early: bool,
 }
 
 /// Eight bytes of which a kernel reads as many as its parameter has.
@@ -117,7 +120,7 @@ impl Lanes {
             }
             let stream = &self.streams[*lane];
             match work {
-                Work::Kernel(launch) => launch.issue(stream)?,
+                Work::Kernel(launch) => launch.issue(stream, self.device.is_hopper() && *lane == 0)?,
                 Work::Product(product) => product.issue(stream, self.workspaces[*lane])?,
                 // A lane without work is no part of a captured graph and must not be waited for.
                 Work::Join => {
@@ -128,23 +131,23 @@ impl Lanes {
         Ok(())
     }
 
-    /// Microseconds that a command takes alone: the mean of many after a few to warm up.
-    pub(crate) fn time(&self, command: &Command) -> Result<f64, CudaError> {
-        const WARM: usize = 5;
-        const TIMED: usize = 50;
+    /// Microseconds that commands take alone, one after the other: the mean of many after a few to warm up.
+    pub(crate) fn time(&self, commands: &[&Command]) -> Result<f64, CudaError> {
+        const WARM: usize = 6;
+        const TIMED: usize = 60;
         let event = || {
             let flags = cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT;
             self.device.context.new_event(Some(flags)).map_err(driver("make an event"))
         };
         let (start, end) = (event()?, event()?);
-        let stream = &self.streams[command.lane];
-        for round in 0..WARM + TIMED {
+        let stream = &self.streams[0];
+        for (round, command) in commands.iter().cycle().take(WARM + TIMED).enumerate() {
             if round == WARM {
                 start.record(stream).map_err(driver("note the time"))?;
             }
             match &command.work {
-                Work::Kernel(launch) => launch.issue(stream)?,
-                Work::Product(product) => product.issue(stream, self.workspaces[command.lane])?,
+                Work::Kernel(launch) => launch.issue(stream, false)?,
+                Work::Product(product) => product.issue(stream, self.workspaces[0])?,
                 Work::Join => {}
             }
         }
@@ -156,21 +159,32 @@ impl Lanes {
 }
 
 impl Launch {
-    fn issue(&self, stream: &CudaStream) -> Result<(), CudaError> {
+    /// `early`: whether kernels that may be started early are.
+    fn issue(&self, stream: &CudaStream, early: bool) -> Result<(), CudaError> {
         let mut arguments: Vec<*mut std::ffi::c_void> =
             self.arguments.iter().map(|a| std::ptr::from_ref(&a.0).cast_mut().cast()).collect();
+        let mut attribute = sys::CUlaunchAttribute {
+            id: AttributeId::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: self.blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: self.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: self.shared,
+            hStream: stream.cu_stream(),
+            attrs: &mut attribute,
+            numAttrs: u32::from(early && self.early),
+        };
+        let function = self.function.cu_function();
         // SAFETY: kernels and their arguments are written down together in `lowering`; pointers are buffers that live as
-        // long as the program.
-        unsafe {
-            launch_kernel(
-                self.function.cu_function(),
-                (self.blocks, 1, 1),
-                (self.threads, 1, 1),
-                self.shared,
-                stream.cu_stream(),
-                &mut arguments,
-            )
-        }
-        .map_err(driver("launch a kernel"))
+        // long as the program. The attribute lives until the call is over, which copies it.
+        unsafe { sys::cuLaunchKernelEx(&config, function, arguments.as_mut_ptr(), std::ptr::null_mut()) }
+            .result()
+            .map_err(driver("launch a kernel"))
     }
 }

@@ -35,6 +35,7 @@ pub fn sample_once(
         threads,
         shared: 0,
         arguments: pointers.map(Into::into).to_vec(),
+        early: false,
     };
     lanes.issue(&[Command { lane: 0, work: Work::Kernel(launch) }])?;
     let read = |at, len| read_floats(&memory, at, len);

@@ -169,6 +169,7 @@ impl CudaTrainer {
             threads,
             shared: 0,
             arguments: pointers.map(Into::into).to_vec(),
+            early: false,
         };
         Ok(Command { lane: 0, work: Work::Kernel(launch) })
     }

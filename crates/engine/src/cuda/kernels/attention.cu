@@ -208,6 +208,7 @@ __device__ __forceinline__ void attend(half_t* to, float* log_sums, const half_t
 // beginning and one from the end of the prompt: under a causal mask every warp has the same work.
 extern "C" __global__ void __launch_bounds__((TILES + 1) / 2 * WARP)
     attention(half_t* out, float* log_sums, const half_t* qkv) {
+    await_previous();
     extern __shared__ uint4 shared[];
     __shared__ uint4 results[(TILES + 1) / 2][RESULT_SIZE];
     half_t* place = reinterpret_cast<half_t*>(shared);
@@ -267,11 +268,23 @@ __device__ __forceinline__ void store_gradient(half_t* to, half_t* place, float*
         }
 }
 
+// Whether a warp's own rows stay in registers while it walks over the others: where they are few values.
+#define KEPT (PRECISION == BF16 && KS <= 2)
+
+template <int N>
+__device__ __forceinline__ void keep_rows(Left (&rows)[N], const half_t* p, int stride) {
+#if KEPT
+#pragma unroll
+    for (int n = 0; n < N; ++n) rows[n] = left(p + n * DEPTH, stride);
+#endif
+}
+
 // dqkv from dout, and bias_parts[prompt, 3·width] = Σ_t dqkv. A warp first owns 16 keys and gathers dk and dv from all
 // queries that see them, then 16 queries and gathers dq: under a causal mask every warp has the same work in all.
 extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
     attention_backward(half_t* dqkv, float* bias_parts, const half_t* dout, const half_t* out, const half_t* qkv,
                        const float* log_sums) {
+    await_previous();
     extern __shared__ uint4 shared[];
     __shared__ float4 stats_of_two[PADDED / 2];
     __shared__ float column_sums[TILES][3][SIZE_PADDED];
@@ -321,6 +334,9 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
             clear(dk[n]);
             clear(dv[n]);
         }
+        Left own[2][KEPT ? KS : 1];
+        keep_rows(own[0], k + first * STRIDE_QKV, STRIDE_QKV);
+        keep_rows(own[1], v + first * STRIDE_QKV, STRIDE_QKV);
         for (int query = CAUSAL ? first : 0; query < PADDED; query += 16) {
             // Transposed: rows are keys, columns queries.
             float p[2][4], dp[2][4];
@@ -331,8 +347,8 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
             }
 #pragma unroll 4
             for (int depth = 0; depth < SIZE_PADDED; depth += DEPTH) {
-                const Left a = left(k + first * STRIDE_QKV + depth, STRIDE_QKV);
-                const Left b = left(v + first * STRIDE_QKV + depth, STRIDE_QKV);
+                const Left a = KEPT ? own[0][depth / DEPTH] : left(k + first * STRIDE_QKV + depth, STRIDE_QKV);
+                const Left b = KEPT ? own[1][depth / DEPTH] : left(v + first * STRIDE_QKV + depth, STRIDE_QKV);
 #pragma unroll
                 for (int n = 0; n < 2; ++n) {
                     multiply(p[n], a, right_of_rows(q + (query + 8 * n) * STRIDE_QKV + depth, STRIDE_QKV));
@@ -367,6 +383,8 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
         for (int n = 0; n < CHUNK / 8; ++n) clear(dq[n]);
         const float2 low = stats[first + g], high = stats[first + g + 8];
         const float2 stat[4] = {low, low, high, high};
+        keep_rows(own[0], q + first * STRIDE_QKV, STRIDE_QKV);
+        keep_rows(own[1], d + first * STRIDE_OUT, STRIDE_OUT);
         for (int key = 0; key <= (CAUSAL ? first : PADDED - 1); key += 16) {
             float p[2][4], dp[2][4];
 #pragma unroll
@@ -376,8 +394,8 @@ extern "C" __global__ void __launch_bounds__(TILES* WARP, BLOCKS_AT_ONCE)
             }
 #pragma unroll 4
             for (int depth = 0; depth < SIZE_PADDED; depth += DEPTH) {
-                const Left a = left(q + first * STRIDE_QKV + depth, STRIDE_QKV);
-                const Left b = left(d + first * STRIDE_OUT + depth, STRIDE_OUT);
+                const Left a = KEPT ? own[0][depth / DEPTH] : left(q + first * STRIDE_QKV + depth, STRIDE_QKV);
+                const Left b = KEPT ? own[1][depth / DEPTH] : left(d + first * STRIDE_OUT + depth, STRIDE_OUT);
 #pragma unroll
                 for (int n = 0; n < 2; ++n) {
                     multiply(p[n], a, right_of_rows(k + (key + 8 * n) * STRIDE_QKV + depth, STRIDE_QKV));

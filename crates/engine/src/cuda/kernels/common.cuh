@@ -2,7 +2,7 @@
 //
 // No header is included: NVRTC comes without any on many machines. The program defines PRECISION as 0 (float32),
 // 1 (TF32) or 2 (bf16) before this text. `half_t` is how activations are stored: bf16, or float otherwise;
-// the residual stream, statistics and all gradients of parameters are float always.
+// the residual stream, statistics and all gradients of parameters are float always, the stream's gradient is not.
 
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -54,6 +54,14 @@ __device__ __forceinline__ float warp_sum(float x) {
 #pragma unroll
     for (int offset = WARP / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(ALL_LANES, x, offset);
     return x;
+}
+
+// Where a kernel may be started before the one ahead of it has ended: lets the next one be started, and waits until all before
+// this one is done. What other kernels of a step write must not be touched before.
+__device__ __forceinline__ void await_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 // Copies 16 bytes to shared memory in the background, or zeros where there is nothing to copy.

@@ -119,6 +119,7 @@ __device__ __forceinline__ float squash(float x) { return 1.0f - __fdividef(2.0f
 
 extern "C" __global__ void __launch_bounds__(FORWARD_THREADS, 1)
     lstm_forward(const Layer* layers, int first_layer, int diagonal, int batch, int tokens) {
+    await_previous();
     extern __shared__ uint4 shared[];
     half_t* pieces = reinterpret_cast<half_t*>(shared);
     const Place place = place_of(first_layer, batch);
@@ -231,6 +232,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS, 1)
 extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, 1)
     lstm_backward(const Layer* layers, const half_t* dout, int count, int first_layer, int diagonal, int batch,
                   int tokens) {
+    await_previous();
     extern __shared__ uint4 shared[];
     half_t* pieces = reinterpret_cast<half_t*>(shared);
     const Place place = place_of(first_layer, batch);

@@ -14,28 +14,37 @@
 // out[r, e] = (x[r, e] − mean_r) · rstd_r · gain[e] + bias[e]; stats[r] = (mean, rstd)
 extern "C" __global__ void __launch_bounds__(WARPS* WARP)
     layer_norm(half_t* out, float* stats, const float* x, const float* gain, const float* bias, int rows) {
-    const int row = blockIdx.x * WARPS + threadIdx.x / WARP;
-    if (row >= rows) return;
-    float4 v[GROUPS];
-    float sum = 0;
-    FOR_GROUPS(g, at) {
-        v[g] = load4(x + (u64)row * WIDTH + at);
-        sum += (v[g].x + v[g].y) + (v[g].z + v[g].w);
+    await_previous();
+    // A row is loaded while the one before it is computed.
+    float4 next[GROUPS];
+    const auto load = [&](int row) {
+        if (row < rows) FOR_GROUPS(g, at) next[g] = load4(x + (u64)row * WIDTH + at);
+    };
+    int row = blockIdx.x * WARPS + threadIdx.x / WARP;
+    load(row);
+    for (; row < rows; row += gridDim.x * WARPS) {
+        float4 v[GROUPS];
+        float sum = 0;
+        FOR_GROUPS(g, at) {
+            v[g] = next[g];
+            sum += (v[g].x + v[g].y) + (v[g].z + v[g].w);
+        }
+        load(row + gridDim.x * WARPS);
+        const float mean = warp_sum(sum) / WIDTH;
+        sum = 0;
+        FOR_GROUPS(g, at) {
+            v[g] = make_float4(v[g].x - mean, v[g].y - mean, v[g].z - mean, v[g].w - mean);
+            sum += (v[g].x * v[g].x + v[g].y * v[g].y) + (v[g].z * v[g].z + v[g].w * v[g].w);
+        }
+        const float rstd = rsqrtf(warp_sum(sum) / WIDTH + 1e-5f);
+        FOR_GROUPS(g, at) {
+            const float4 w = load4(gain + at), b = load4(bias + at);
+            store4(out + (u64)row * WIDTH + at,
+                   make_float4(v[g].x * rstd * w.x + b.x, v[g].y * rstd * w.y + b.y, v[g].z * rstd * w.z + b.z,
+                               v[g].w * rstd * w.w + b.w));
+        }
+        if (threadIdx.x % WARP == 0) *reinterpret_cast<float2*>(stats + 2 * row) = make_float2(mean, rstd);
     }
-    const float mean = warp_sum(sum) / WIDTH;
-    sum = 0;
-    FOR_GROUPS(g, at) {
-        v[g] = make_float4(v[g].x - mean, v[g].y - mean, v[g].z - mean, v[g].w - mean);
-        sum += (v[g].x * v[g].x + v[g].y * v[g].y) + (v[g].z * v[g].z + v[g].w * v[g].w);
-    }
-    const float rstd = rsqrtf(warp_sum(sum) / WIDTH + 1e-5f);
-    FOR_GROUPS(g, at) {
-        const float4 w = load4(gain + at), b = load4(bias + at);
-        store4(out + (u64)row * WIDTH + at,
-               make_float4(v[g].x * rstd * w.x + b.x, v[g].y * rstd * w.y + b.y, v[g].z * rstd * w.z + b.z,
-                           v[g].w * rstd * w.w + b.w));
-    }
-    if (threadIdx.x % WARP == 0) *reinterpret_cast<float2*>(stats + 2 * row) = make_float2(mean, rstd);
 }
 
 __device__ __forceinline__ void add_to(float4& sum, float4 x) {
@@ -45,12 +54,13 @@ __device__ __forceinline__ void add_to(float4& sum, float4 x) {
     sum.w += x.w;
 }
 
-// dx = before + gradient through the LayerNorm, in float and, where `dx_half` is given, rounded beside it.
+// dx = before + gradient through the LayerNorm; `before` may be absent.
 // Each block owns `rows_per_block` rows and leaves three sums over them in partials[block, 3, WIDTH]: those of
 // the gain, of the bias, and of dx itself, which is the gradient of the bias that was added to x.
 extern "C" __global__ void __launch_bounds__(WARPS* WARP)
-    layer_norm_backward(float* dx, half_t* dx_half, float* partials, const float* before, const half_t* dout,
-                        const float* x, const float* stats, const float* gain, int rows, int rows_per_block) {
+    layer_norm_backward(half_t* dx, float* partials, const half_t* before, const half_t* dout, const float* x,
+                        const float* stats, const float* gain, int rows, int rows_per_block) {
+    await_previous();
     __shared__ float sums[WARPS][3][GROUPS * 4 * WARP];
     const int warp = threadIdx.x / WARP;
     const int first = blockIdx.x * rows_per_block;
@@ -59,16 +69,26 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP)
 #pragma unroll
     for (int g = 0; g < GROUPS; ++g) dgain[g] = dbias[g] = dsum[g] = make_float4(0, 0, 0, 0);
     FOR_GROUPS(g, at) w[g] = load4(gain + at);
-    for (int row = first + warp; row < end; row += WARPS) {
-        const float2 stat = *reinterpret_cast<const float2*>(stats + 2 * row);
-        float4 d[GROUPS], z[GROUPS], old[GROUPS];
-        float sum_g = 0, sum_gz = 0;
+    // A row is loaded while the one before it is computed.
+    float2 next_stat;
+    float4 next_d[GROUPS], next_z[GROUPS], next_old[GROUPS];
+    const auto load = [&](int row) {
+        if (row >= end) return;
+        next_stat = *reinterpret_cast<const float2*>(stats + 2 * row);
         FOR_GROUPS(g, at) {
             const u64 place = (u64)row * WIDTH + at;
-            d[g] = load4(dout + place);
-            z[g] = load4(x + place);
-            old[g] = before ? load4(before + place) : make_float4(0, 0, 0, 0);
+            next_d[g] = load4(dout + place);
+            next_z[g] = load4(x + place);
+            next_old[g] = before ? load4(before + place) : make_float4(0, 0, 0, 0);
         }
+    };
+    load(first + warp);
+    for (int row = first + warp; row < end; row += WARPS) {
+        const float2 stat = next_stat;
+        float4 d[GROUPS], z[GROUPS], old[GROUPS];
+        float sum_g = 0, sum_gz = 0;
+        FOR_GROUPS(g, at) d[g] = next_d[g], z[g] = next_z[g], old[g] = next_old[g];
+        load(row + WARPS);
         FOR_GROUPS(g, at) {
             z[g] = make_float4((z[g].x - stat.x) * stat.y, (z[g].y - stat.x) * stat.y, (z[g].z - stat.x) * stat.y,
                                (z[g].w - stat.x) * stat.y);
@@ -88,7 +108,6 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP)
             v.w += stat.y * (d[g].w - mean_g - z[g].w * mean_gz);
             add_to(dsum[g], v);
             store4(dx + place, v);
-            if (dx_half) store4(dx_half + place, v);
         }
     }
     FOR_GROUPS(g, at) {
@@ -106,8 +125,8 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP)
     }
 }
 
-// Rows of tokens that are staged together.
-#define TOKEN_ROWS 16
+// Rows of tokens that are staged together: all of a block's where they are few numbers.
+#define TOKEN_ROWS (FEATURES <= 32 ? 96 : 16)
 
 __device__ __forceinline__ void stage_tokens(float (&to)[TOKEN_ROWS][FEATURES], const float* tokens, int first, int end) {
     __syncthreads();
@@ -119,6 +138,7 @@ __device__ __forceinline__ void stage_tokens(float (&to)[TOKEN_ROWS][FEATURES], 
 // out[r, e] = Σ_f tokens[r, f] w[e, f] + b[e] (+ positions[r % period, e]); one thread per e, a block owns a few rows.
 extern "C" __global__ void read_in(float* out, half_t* out_half, const float* tokens, const float* w, const float* b,
                                    const float* positions, int rows, int rows_per_block, int period) {
+    await_previous();
     __shared__ float token[TOKEN_ROWS][FEATURES];
     const int begin = blockIdx.x * rows_per_block, end = min(rows, begin + rows_per_block);
     const int e = threadIdx.x;
@@ -141,8 +161,9 @@ extern "C" __global__ void read_in(float* out, half_t* out_half, const float* to
 }
 
 // partials[block, e, f] = Σ over the block's rows of d[r, e] tokens[r, f], then partials[block, WIDTH·FEATURES + e] = Σ d
-extern "C" __global__ void read_in_backward(float* partials, const float* d, const float* tokens, int rows,
+extern "C" __global__ void read_in_backward(float* partials, const half_t* d, const float* tokens, int rows,
                                             int rows_per_block) {
+    await_previous();
     __shared__ float token[TOKEN_ROWS][FEATURES];
     const int begin = blockIdx.x * rows_per_block, end = min(rows, begin + rows_per_block);
     const int e = threadIdx.x;
@@ -153,7 +174,7 @@ extern "C" __global__ void read_in_backward(float* partials, const float* d, con
         stage_tokens(token, tokens, first, end);
 #pragma unroll 8
         for (int row = first; row < min(first + TOKEN_ROWS, end); ++row) {
-            const float value = d[(u64)row * WIDTH + e];
+            const float value = to_float(d[(u64)row * WIDTH + e]);
             sum += value;
 #pragma unroll
             for (int f = 0; f < FEATURES; ++f) sums[f] += value * token[row - first][f];
@@ -166,13 +187,14 @@ extern "C" __global__ void read_in_backward(float* partials, const float* d, con
 }
 
 // dtable[t, e] = Σ_b d[b, t, e]; positions that no prompt reaches get 0. One block per position.
-extern "C" __global__ void positions_backward(float* dtable, const float* d, int batch, int tokens) {
+extern "C" __global__ void positions_backward(float* dtable, const half_t* d, int batch, int tokens) {
+    await_previous();
     const int t = blockIdx.x;
     for (int e = threadIdx.x; e < WIDTH; e += blockDim.x) {
         float sum = 0;
         if (t < tokens) {
 #pragma unroll 8
-            for (int b = 0; b < batch; ++b) sum += d[((u64)b * tokens + t) * WIDTH + e];
+            for (int b = 0; b < batch; ++b) sum += to_float(d[((u64)b * tokens + t) * WIDTH + e]);
         }
         dtable[t * WIDTH + e] = sum;
     }
@@ -182,6 +204,7 @@ extern "C" __global__ void positions_backward(float* dtable, const float* d, int
 extern "C" __global__ void __launch_bounds__(WARPS* WARP)
     read_out(float* predictions, const half_t* x, const float* w, const float* bias, int count, int points, int tokens,
              int stride) {
+    await_previous();
     const int place = blockIdx.x * WARPS + threadIdx.x / WARP;
     if (place >= count) return;
     const int b = place / points, p = place % points;
@@ -200,6 +223,7 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP)
 extern "C" __global__ void __launch_bounds__(WARPS* WARP)
     loss_backward(half_t* dx, float* partials, const float* predictions, const float* targets, const half_t* x,
                   const float* w, int count, int points, int tokens, int per_block) {
+    await_previous();
     __shared__ float sums[WARPS][GROUPS * 4 * WARP + 4];
     const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const int first = blockIdx.x * per_block, end = min(count, first + per_block);
@@ -236,21 +260,6 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP)
     }
 }
 
-// GELU in its tanh form is z (1 + tanh u) / 2 with u = √(2/π) (z + 0.044715 z³).
-#define GELU_SCALE 0.7978845608f
-#define GELU_CUBIC 0.044715f
-
-__device__ __forceinline__ float tanh_of(float x) {
-#if PRECISION == BF16
-    // One instruction, to 2^-11: more than bf16 keeps.
-    float y;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return tanhf(x);
-#endif
-}
-
 __device__ __forceinline__ float activated(float z, int kind) {
     if (kind == 1) return fmaxf(z, 0.0f);
     return 0.5f * z * (1.0f + tanh_of(GELU_SCALE * (z + GELU_CUBIC * z * z * z)));
@@ -264,6 +273,7 @@ __device__ __forceinline__ float activated_slope(float z, int kind) {
 
 // Activations where the product cannot apply them itself. kind 0: GELU; 1: ReLU.
 extern "C" __global__ void activate(half_t* out, const half_t* before, u64 count, int kind) {
+    await_previous();
     const u64 stride = (u64)GROUP * gridDim.x * blockDim.x;
     for (u64 i = GROUP * ((u64)blockIdx.x * blockDim.x + threadIdx.x); i < count; i += stride) {
         Group v = load_group(before + i);
@@ -278,6 +288,7 @@ extern "C" __global__ void activate(half_t* out, const half_t* before, u64 count
 // threads as fit over the columns.
 extern "C" __global__ void __launch_bounds__(256)
     activate_backward(half_t* d, float* partials, const half_t* before, int rows, int columns, int rows_per_block, int kind) {
+    await_previous();
     __shared__ float4 sums[256 * GROUP / 4];
     const int across = columns / GROUP, down = max(1, (int)blockDim.x / across);
     const int first = blockIdx.x * rows_per_block + (int)threadIdx.x / across, end = min(rows, (int)(blockIdx.x + 1) * rows_per_block);
@@ -328,6 +339,7 @@ struct Sum {
 
 // All sums over parts of a step in one launch: `blocks` of 32 columns each, found through `first_block`.
 extern "C" __global__ void __launch_bounds__(8 * WARP) add_parts(const Sum* sums, int count) {
+    await_previous();
     __shared__ float lanes[8][WARP];
     int which = 0, beyond = count;
     while (which + 1 < beyond) {
@@ -353,6 +365,7 @@ extern "C" __global__ void __launch_bounds__(8 * WARP) add_parts(const Sum* sums
 
 // Rounds weights or inputs for the products.
 extern "C" __global__ void round_to_half(half_t* out, const float* x, u64 count) {
+    await_previous();
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x)
         out[i] = to_half(x[i]);
 }

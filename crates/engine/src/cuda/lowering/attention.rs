@@ -1,6 +1,6 @@
 //! Attention: one block per head of a prompt.
 
-use super::{Gradient, Lowering, Parts, Place};
+use super::{Lowering, Parts, Place};
 use crate::cuda::Precision;
 use crate::cuda::compiler::{ATTENTION, COMMON, FRAGMENTS, KernelSource};
 use crate::cuda::error::CudaError;
@@ -85,6 +85,7 @@ impl Lowering<'_> {
             threads: (warps * 32) as u32,
             shared: shared as u32,
             arguments,
+            early: true,
         };
         self.commands.push(Command { lane: 0, work: Work::Kernel(launch) });
         Ok(())
@@ -116,13 +117,13 @@ impl Lowering<'_> {
         let dqkv = self.half_buffer(op.batch * op.tokens * 3 * width)?;
         let at = self.float_buffer(op.batch * 3 * width)?;
         let log_sums = self.log_sums(op)?;
-        let dout = self.gradient(op.out).half;
+        let dout = self.gradient(op.out);
         let pointers = [dqkv, at, dout, self.value(op.out), self.value(op.qkv), log_sums];
         let warps = op.tokens.div_ceil(16);
         let arguments = pointers.map(Into::into).to_vec();
         self.attention_launch(op, "attention_backward", [4, warps], arguments)?;
         self.bias_parts.insert(op.qkv.0, Parts { at, parts: op.batch, stride: 3 * width });
-        self.gradients[op.qkv.0] = Some(Gradient { half: dqkv, float: None });
+        self.gradients[op.qkv.0] = Some(dqkv);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Linear maps: cuBLASLt products with bias and residual.
 
-use super::{Gradient, Lowering, Parts};
+use super::{Lowering, Parts};
 use crate::cuda::error::CudaError;
 use crate::cuda::product::{Fused, Kind, Matrix};
 use crate::ops::{Activation, Epilogue, Linear};
@@ -18,6 +18,9 @@ impl Lowering<'_> {
     }
 
     pub(super) fn linear(&mut self, op: &Linear) -> Result<(), CudaError> {
+        if self.wide(op)? {
+            return Ok(());
+        }
         let &Linear { rows, inner, outer, .. } = op;
         let x = self.half_matrix(self.value(op.x), rows, inner);
         let w = self.half_matrix(self.weights(op.w), inner, outer);
@@ -60,20 +63,25 @@ impl Lowering<'_> {
         let &Linear { rows, inner, outer, .. } = op;
         let dout = self.gradient(op.out);
         let activation = match op.epilogue {
-            Epilogue::Activate { kind, before } => Some((kind, self.value(before))),
+            Epilogue::Activate { kind, before } if !self.slopes.contains_key(&op.out.0) => {
+                Some((kind, self.value(before)))
+            }
             _ => None,
         };
         if activation.is_some() || !self.bias_parts.contains_key(&op.out.0) {
-            self.activation_backward(op, dout.half, activation)?;
+            self.activation_backward(op, dout, activation)?;
         }
         if let Epilogue::Add(residual) = op.epilogue {
             assert!(self.gradients[residual.0].is_none(), "a residual is added once");
             self.gradients[residual.0] = Some(dout);
         }
-        let d = self.half_matrix(dout.half, rows, outer);
+        let d = self.half_matrix(dout, rows, outer);
         self.weight_gradient(op, d)?;
 
         assert!(self.gradients[op.x.0].is_none(), "only the residual stream is read twice");
+        if self.wide_backward(op)? {
+            return Ok(());
+        }
         let dx = self.half_buffer(rows * inner)?;
         let into = self.half_matrix(dx, rows, inner);
         let w = self.half_matrix(self.weights(op.w), inner, outer);
@@ -81,7 +89,7 @@ impl Lowering<'_> {
         if !self.product(0, into, [d, w_t], None, Fused::Nothing)? {
             return Err(unsupported(op));
         }
-        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None });
+        self.gradients[op.x.0] = Some(dx);
         Ok(())
     }
 

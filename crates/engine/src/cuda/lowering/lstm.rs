@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Gradient, Lowering, Parts};
+use super::{Lowering, Parts};
 use crate::cuda::Precision;
 use crate::cuda::compiler::{COMMON, FRAGMENTS, KernelSource, Kernels, LSTM};
 use crate::cuda::device::Pointer;
@@ -184,6 +184,7 @@ impl Lowering<'_> {
             threads: block.threads as u32,
             shared: block.shared as u32,
             arguments,
+            early: true,
         };
         self.commands.push(Command { lane: 0, work: Work::Kernel(launch) });
         Ok(())
@@ -193,7 +194,7 @@ impl Lowering<'_> {
     pub(super) fn lstm_backward(&mut self) -> Result<(), CudaError> {
         let stack = self.lstm.take().expect("the forward pass was lowered before");
         let (count, first) = (stack.layers.len(), stack.layers[0]);
-        let dout = self.gradient(stack.layers[count - 1].out).half;
+        let dout = self.gradient(stack.layers[count - 1].out);
         for diagonal in stack.diagonals().rev() {
             let active = stack.active(diagonal);
             let pointers = [stack.table, dout].map(Argument::from);
@@ -205,12 +206,11 @@ impl Lowering<'_> {
             }
         }
         let (rows, width) = (first.batch * first.tokens, first.width);
-        let dx = self.float_buffer(rows * width)?;
+        let dx = self.half_buffer(rows * width)?;
         let d = Matrix::new(stack.kept[0].dgates, self.half(), rows, 4 * width);
         let w = Matrix::new(self.weights(first.w_ih), self.half(), 4 * width, width);
-        self.product_or_fail(0, Matrix::new(dx, Kind::Float, rows, width), [d, w])?;
-        // Only the read-in follows, which takes the float32 gradient.
-        self.gradients[first.x.0] = Some(Gradient { half: dx, float: Some(dx) });
+        self.product_or_fail(0, Matrix::new(dx, self.half(), rows, width), [d, w])?;
+        self.gradients[first.x.0] = Some(dx);
         Ok(())
     }
 

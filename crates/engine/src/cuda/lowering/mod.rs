@@ -8,12 +8,13 @@ mod attention;
 mod linear;
 mod lstm;
 mod rows;
+mod wide;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Precision;
-use super::compiler::{COMMON, KernelSource, Kernels, ROWS};
+use super::compiler::{COMMON, GELU, KernelSource, Kernels, ROWS};
 use super::device::{Device, Memory, Pointer};
 use super::error::CudaError;
 use super::product::{Fused, Kind, Matrix, Product, Terms};
@@ -43,15 +44,6 @@ pub(crate) struct Place {
     pub at: Pointer,
     pub kind: Kind,
     pub len: usize,
-}
-
-/// A gradient in device memory.
-#[derive(Debug, Clone, Copy)]
-struct Gradient {
-    /// As the products read it.
-    half: Pointer,
-    /// float32 beside it, for the residual stream.
-    float: Option<Pointer>,
 }
 
 /// Sums over rows, in parts: part p starts at `at + 4 p stride`.
@@ -98,7 +90,7 @@ fn width(graph: &Graph) -> Result<usize, CudaError> {
 
 fn rows_source(precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
     let defines = [("WIDTH", width(graph)?), ("FEATURES", graph.features)];
-    Ok(KernelSource::new("rows", precision, &defines, &[COMMON, ROWS]))
+    Ok(KernelSource::new("rows", precision, &defines, &[COMMON, GELU, ROWS]))
 }
 
 /// What the kernels of a graph are compiled from.
@@ -110,6 +102,7 @@ pub(crate) fn sources(
     let of_op = |op: &Op| match op {
         Op::Attention(op) => Some(attention::source(op, precision, graph.mode, device.block_memory)),
         Op::LstmLayer(op) => Some(lstm::source(op, precision, device.block_memory)),
+        Op::Linear(op) => wide::source(op, precision, device).map(Ok),
         _ => None,
     };
     std::iter::once(rows_source(precision, graph)).chain(graph.plan.ops().iter().filter_map(of_op)).collect()
@@ -134,6 +127,8 @@ pub(crate) fn lower(
         memory,
         kernels,
         attention: None,
+        wides: HashMap::new(),
+        slopes: HashMap::new(),
         lstm: None,
         width,
         values: vec![None; count],
@@ -173,12 +168,17 @@ struct Lowering<'a> {
     memory: Memory,
     kernels: Kernels,
     attention: Option<Kernels>,
+    /// By shape of the weights.
+    wides: HashMap<wide::Shape, Kernels>,
+    /// By variable that an activation leads to: its derivative, which the backward pass reads in place of what went in.
+    slopes: HashMap<usize, Pointer>,
     lstm: Option<Stack>,
     width: usize,
     values: Vec<Option<Place>>,
     /// By variable: the copy that products read of a value that is float32 for everyone else.
     halves: HashMap<usize, Pointer>,
-    gradients: Vec<Option<Gradient>>,
+    /// By variable; as the products read it.
+    gradients: Vec<Option<Pointer>>,
     /// By variable: the sum over rows of the variable's gradient, where a kernel computes it on the way.
     bias_parts: HashMap<usize, Parts>,
     sums: Vec<Sum>,
@@ -281,7 +281,7 @@ impl Lowering<'_> {
         self.parameters.grads + 4 * param.offset as u64
     }
 
-    fn gradient(&self, var: Var) -> Gradient {
+    fn gradient(&self, var: Var) -> Pointer {
         self.gradients[var.0].expect("every value leads to the loss")
     }
 
@@ -303,6 +303,8 @@ impl Lowering<'_> {
         arguments: &[Argument],
     ) -> Result<(), CudaError> {
         let function = self.kernels.get(name, 0)?;
+        // After a join there is more than one kernel to wait for.
+        let joined = matches!(self.commands.last(), Some(Command { work: Work::Join, .. }));
         let launch = Launch {
             name,
             function,
@@ -310,6 +312,7 @@ impl Lowering<'_> {
             threads: threads as u32,
             shared: 0,
             arguments: arguments.to_vec(),
+            early: !joined,
         };
         self.commands.push(Command { lane, work: Work::Kernel(launch) });
         Ok(())

@@ -1,6 +1,6 @@
 //! Read-in, LayerNorm, read-out and loss.
 
-use super::{Gradient, Lowering, Parts};
+use super::{Lowering, Parts};
 use crate::cuda::error::CudaError;
 use crate::cuda::product::Kind;
 use crate::ops::{Epilogue, LayerNorm, Linear, Op, ReadOut};
@@ -10,6 +10,8 @@ const ROW_THREADS: usize = 256;
 const ROWS: usize = 8;
 /// Rows of tokens per block of the read-in.
 const TOKEN_ROWS: usize = 16;
+/// Blocks of a LayerNorm per multiprocessor: few enough that every warp has several rows, of which it loads the next ahead.
+const NORM_BLOCKS: usize = 4;
 /// Predictions per block of the loss.
 const PREDICTIONS: usize = 32;
 
@@ -37,7 +39,13 @@ impl Lowering<'_> {
     }
 
     pub(super) fn read_in_backward(&mut self, op: &Linear) -> Result<(), CudaError> {
-        let d = self.gradient(op.out).float.expect("what follows the read-in leaves a float32 gradient");
+        let d = self.gradient(op.out);
+        if let Epilogue::Positions { table, tokens } = op.epilogue {
+            let arguments = [self.dparam(table).into(), d.into(), (op.rows / tokens).into(), tokens.into()];
+            let lane = self.side_lane();
+            let grid = [table.len / self.width, self.width];
+            self.launch_on(lane, "positions_backward", grid, &arguments)?;
+        }
         let per_block = self.rows_per_block(op.rows);
         let blocks = op.rows.div_ceil(per_block);
         let stride = self.width * (op.inner + 1);
@@ -48,10 +56,6 @@ impl Lowering<'_> {
         self.sum_parts(self.dparam(op.w), Parts { at, parts: blocks, stride }, op.w.len);
         let at = at + 4 * op.w.len as u64;
         self.sum_parts(self.dparam(op.b), Parts { at, parts: blocks, stride }, op.b.len);
-        if let Epilogue::Positions { table, tokens } = op.epilogue {
-            let arguments = [self.dparam(table).into(), d.into(), (op.rows / tokens).into(), tokens.into()];
-            self.launch("positions_backward", table.len / self.width, self.width, &arguments)?;
-        }
         Ok(())
     }
 
@@ -60,28 +64,26 @@ impl Lowering<'_> {
         let [x, gain, bias] = [self.value(op.x), self.param(op.gain), self.param(op.bias)];
         let arguments = [out, stats, x, gain, bias].map(Into::into);
         let arguments = [&arguments[..], &[op.rows.into()]].concat();
-        self.launch("layer_norm", op.rows.div_ceil(ROWS), ROW_THREADS, &arguments)
+        let blocks = op.rows.div_ceil(ROWS).min(NORM_BLOCKS * self.device.info.multiprocessors);
+        self.launch("layer_norm", blocks, ROW_THREADS, &arguments)
     }
 
     pub(super) fn layer_norm_backward(&mut self, op: &LayerNorm) -> Result<(), CudaError> {
-        let dout = self.gradient(op.out).half;
-        let before = self.gradients[op.x.0].map_or(0, |g| g.float.expect("a LayerNorm reads the stream"));
-        let len = op.rows * op.width;
-        let dx = self.float_buffer(len)?;
-        let rounded = if self.half() == Kind::Bf16 { self.half_buffer(len)? } else { 0 };
+        let dout = self.gradient(op.out);
+        let before = self.gradients[op.x.0].unwrap_or(0);
+        let dx = self.half_buffer(op.rows * op.width)?;
         let per_block = self.rows_per_block(op.rows);
         let (parts, stride) = (op.rows.div_ceil(per_block), 3 * op.width);
         let at = self.float_buffer(parts * stride)?;
         let [x, stats, gain] = [self.value(op.x), self.value(op.stats), self.param(op.gain)];
-        let pointers = [dx, rounded, at, before, dout, x, stats, gain].map(Into::into);
+        let pointers = [dx, at, before, dout, x, stats, gain].map(Into::into);
         let arguments = [&pointers[..], &[op.rows.into(), per_block.into()]].concat();
         self.launch("layer_norm_backward", parts, ROW_THREADS, &arguments)?;
         let part = |which: usize| Parts { at: at + (4 * which * op.width) as u64, parts, stride };
         self.sum_parts(self.dparam(op.gain), part(0), op.width);
         self.sum_parts(self.dparam(op.bias), part(1), op.width);
         self.bias_parts.insert(op.x.0, part(2));
-        let half = if rounded == 0 { dx } else { rounded };
-        self.gradients[op.x.0] = Some(Gradient { half, float: Some(dx) });
+        self.gradients[op.x.0] = Some(dx);
         Ok(())
     }
 
@@ -111,7 +113,7 @@ impl Lowering<'_> {
         self.sum_parts(self.dparam(op.w), part(0), self.width);
         self.sum_parts(self.dparam(op.bias), part(self.width), 1);
         self.sum_parts(self.parameters.loss, part(self.width + 1), 1);
-        self.gradients[op.x.0] = Some(Gradient { half: dx, float: None });
+        self.gradients[op.x.0] = Some(dx);
         Ok(())
     }
 }
