@@ -13,7 +13,8 @@ forward, backward, clipping by foreach and fused Adam; "graph" replays it as one
     authors           eager float32, attention in plain operations, no clipping, Adam as it comes: the paper's stack
     eager-*           eager; tf32 or bf16 (autocast)
     graph-*           the same, captured
-    compile-graph-*   torch.compile, captured
+    blocks-graph-*    torch.compile of each block by itself, which is compiled once for all of them, captured
+    compile-graph-*   torch.compile of the whole network with its loss, captured
     autotune-graph-*  torch.compile(mode="max-autotune-no-cudagraphs"), captured
 
 The LSTM is cuDNN's. A case that fails prints its error and the next one goes on.
@@ -163,6 +164,9 @@ def cuda_step(model, how, precision, batch, points, d):
         with cast():
             return (model(xs, ys).float() - ys).square().mean()
 
+    if how.startswith("blocks"):
+        for block in model.blocks:
+            block.compile(dynamic=False)
     if how.startswith("compile"):
         objective = torch.compile(objective, dynamic=False)
     if how.startswith("autotune"):
@@ -248,13 +252,13 @@ def forget():
 
 
 def cuda_cases(wanted, args):
-    kinds = ("eager", "graph", "compile-graph", "autotune-graph")
+    kinds = ("eager", "graph", "blocks-graph", "compile-graph", "autotune-graph")
     ways = [("authors", "float32")] + [(f"{kind}-{p}", p) for kind in kinds for p in PRECISIONS]
     chosen = args.ways.split(",") if args.ways else [how for how, _ in ways]
     for batch in map(int, args.batches.split(",")):
         for how, precision in ways:
             # torch.compile leaves an LSTM to cuDNN as it is.
-            lstm = wanted("lstm") and not how.startswith(("compile", "autotune"))
+            lstm = wanted("lstm") and not how.startswith(("blocks", "compile", "autotune"))
             for name, make, asked in (("r1", Gpt2, wanted("r1")), ("lstm", Lstm, lstm)):
                 if asked and how in chosen:
                     cuda_case(name, make, how, precision, batch, args.seconds)
