@@ -40,7 +40,15 @@ fn no_single_row(rows: usize, mut piece: usize) -> usize {
     piece
 }
 
-/// Rows that one task of a weight gradient sums over. Each task has a partial sum of its own; the
+/// Rows of a weight gradient that one task computes: whole tiles, few enough to stay in the second nearest cache.
+pub fn gradient_rows(rows: usize) -> usize {
+    const TILE: usize = 6;
+    const FEWEST: usize = 4 * TILE;
+    const MOST: usize = 43 * TILE;
+    rows.div_ceil(rayon::current_num_threads()).clamp(FEWEST, MOST).next_multiple_of(TILE)
+}
+
+/// Rows that one task sums over. Each task has a partial sum of its own; the
 /// partial sums are then added in order.
 pub fn rows_per_partial_sum(rows: usize) -> usize {
     const FEWEST: usize = 700;
@@ -52,7 +60,7 @@ pub fn rows_per_partial_sum(rows: usize) -> usize {
     rows.div_ceil(parts).max(1)
 }
 
-/// Number of partial sums for a weight gradient.
+/// Number of partial sums.
 pub fn partial_sums(rows: usize) -> usize {
     rows.div_ceil(rows_per_partial_sum(rows)).max(1)
 }
