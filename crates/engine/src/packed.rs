@@ -24,6 +24,9 @@ const PANEL: usize = 64;
 /// 64 KiB and streams from the second nearest cache.
 const DEPTH: usize = 256;
 
+/// Rows that a sum of outer products adds up before the result is touched.
+const SUMMED: usize = 512;
+
 /// Rows of the largest tile: with four registers of columns it takes 24 of 32 registers and leaves room for
 /// the inputs.
 const TILE: usize = 6;
@@ -32,7 +35,7 @@ const TILE: usize = 6;
 pub const ROWS: usize = 32 * TILE;
 
 thread_local! {
-    /// A thread's copies of blocks of either side.
+    /// A thread's copies of a block of both sides of a sum of outer products.
     static COPIES: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -128,12 +131,7 @@ pub fn product(out: &mut [f32], out_stride: usize, into: Into, x: Mat, w: Packed
     assert_eq!((x.cols, x.col_stride), (w.inner, 1), "left-hand side of a product");
     assert!(x.rows < 2 || w.outer <= out_stride, "rows of the output overlap");
     assert!(x.extent() <= x.data.len(), "left-hand side of a product is too short");
-    // The copy is borrowed out here: a closure inside the kernel need not be compiled for the kernel's instruction
-    // set, and was then measured at a fiftieth of the speed.
-    COPIES.with_borrow_mut(|place| {
-        place.resize(place.len().max(ROWS * NEAR_ROW), 0.0);
-        arch().dispatch(RowProduct { out, out_stride, into, x, w, place });
-    });
+    arch().dispatch(RowProduct { out, out_stride, into, x, w });
 }
 
 struct RowProduct<'a> {
@@ -142,7 +140,6 @@ struct RowProduct<'a> {
     into: Into,
     x: Mat<'a>,
     w: Packed<'a>,
-    place: &'a mut [f32],
 }
 
 impl WithSimd for RowProduct<'_> {
@@ -150,16 +147,18 @@ impl WithSimd for RowProduct<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { out, out_stride, into, x, w, place: copy } = self;
-        for first in (0..x.rows).step_by(ROWS) {
-            let rows = ROWS.min(x.rows - first);
+        let Self { out, out_stride, into, x, w } = self;
+        // Rows that lie a power of two apart share few places of the cache.
+        let pass = if x.row_stride == w.inner.min(DEPTH) { ROWS } else { ROWS / 2 };
+        for first in (0..x.rows).step_by(pass) {
+            let rows = pass.min(x.rows - first);
             for from in (0..w.inner).step_by(DEPTH) {
                 let depth = DEPTH.min(w.inner - from);
                 let into = if from == 0 { into } else { Into::Add };
-                let left = Left::<1>::rows(near(copy, x.part([first, from], [rows, depth])));
+                let left = Left::<1>::rows(x.part([first, from], [rows, depth]));
                 // The same rows further on, or else the rows that follow.
                 let (row, col) = if from + depth < w.inner { (first, from + depth) } else { (first + rows, 0) };
-                let later = [ROWS.min(x.rows - row), DEPTH.min(w.inner - col)];
+                let later = [pass.min(x.rows - row), DEPTH.min(w.inner - col)];
                 let mut later = Later::new((row < x.rows).then(|| x.part([row, col], later)));
                 let mut panels = w.panels(from, depth).enumerate().peekable();
                 while let Some((panel, b)) = panels.next() {
@@ -174,21 +173,6 @@ impl WithSimd for RowProduct<'_> {
     }
 }
 
-/// Length of a copied row. The gap keeps rows from colliding in the nearest cache.
-const NEAR_ROW: usize = DEPTH + LANES;
-
-/// Rows that lie one after the other, or a copy of those that lie apart and would collide in the caches.
-#[inline(always)]
-fn near<'a>(place: &'a mut [f32], x: Mat<'a>) -> Mat<'a> {
-    if x.row_stride == x.cols {
-        return x;
-    }
-    for (r, place) in place.chunks_exact_mut(NEAR_ROW).take(x.rows).enumerate() {
-        place[..x.cols].copy_from_slice(&x.data[r * x.row_stride..][..x.cols]);
-    }
-    Mat::strided(place, x.rows, x.cols, NEAR_ROW)
-}
-
 /// out`[i, j]` += Σ_k x`[k, i]` y`[k, j]` for row-major x and y; `out` is dense. In passing, the rows of x and of y are
 /// added to `sums`, where those are not empty.
 ///
@@ -199,9 +183,11 @@ pub fn add_outer_products(out: &mut [f32], x: Mat, y: Mat, sums: [&mut [f32]; 2]
     assert_eq!(out.len(), x.cols * y.cols, "place of a sum of outer products");
     assert!(x.extent() <= x.data.len() && y.extent() <= y.data.len(), "a side is too short");
     assert!([&x, &y].iter().zip(&sums).all(|(side, sums)| [0, side.cols].contains(&sums.len())), "sums of rows");
+    // The copies are borrowed out here: a closure inside the kernel need not be compiled for the kernel's instruction
+    // set, and was then measured at a fiftieth of the speed.
     COPIES.with_borrow_mut(|sides| {
-        let left = DEPTH * x.cols.next_multiple_of(TILE);
-        sides.resize(sides.len().max(left + DEPTH * PANEL + 2 * LANES), 0.0);
+        let left = SUMMED * x.cols.next_multiple_of(TILE);
+        sides.resize(sides.len().max(left + SUMMED * PANEL + 2 * LANES), 0.0);
         let (left, panel) = sides.split_at_mut(left);
         arch().dispatch(OuterProducts { out, x, y, sums, left, panel: aligned(panel) });
     });
@@ -222,9 +208,9 @@ impl WithSimd for OuterProducts<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { out, x, y, sums: [x_sums, y_sums], left, panel } = self;
-        for from in (0..x.rows).step_by(DEPTH) {
-            let depth = DEPTH.min(x.rows - from);
-            let below = DEPTH.min(x.rows - from - depth);
+        for from in (0..x.rows).step_by(SUMMED) {
+            let depth = SUMMED.min(x.rows - from);
+            let below = SUMMED.min(x.rows - from - depth);
             let block = x.part([from, 0], [depth, x.cols]);
             let left = Left::<TILE>::columns(left, block);
             add_rows(x_sums, block);
@@ -453,7 +439,7 @@ unsafe fn sums<S: Simd, const N: usize, const R: usize, const STEP: usize>(
     sums
 }
 
-/// sums`[r]` += rows`[r][k · STEP]` · b. A function and not a closure: see [`product`].
+/// sums`[r]` += rows`[r][k · STEP]` · b. A function and not a closure: see [`add_outer_products`].
 ///
 /// # Safety
 /// The value of each row and `R` registers of `b` must exist.
