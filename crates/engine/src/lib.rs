@@ -35,6 +35,7 @@ pub mod hash;
 pub mod interchange;
 pub mod intervene;
 pub mod matmul;
+mod memory;
 pub mod muon;
 pub mod networks;
 pub mod ops;

@@ -298,8 +298,12 @@ struct Later<'a> {
     col: usize,
 }
 
-/// Rows of a panel's width that one tile asks for.
-const ASKED: usize = 16;
+/// Inner values per round of a tile's loop: one address per row is advanced per round, not per value. Each round
+/// asks for one line of what is needed later: many at once would hold up the reads that the sums wait for.
+const ROUND: usize = 4;
+
+/// Lines of the caches that a panel's row takes.
+const LINES: usize = PANEL / LANES;
 
 impl<'a> Later<'a> {
     #[inline(always)]
@@ -307,12 +311,12 @@ impl<'a> Later<'a> {
         Self { part, row: 0, col: 0 }
     }
 
-    /// Where the next [`ASKED`] rows begin and how far they lie apart.
+    /// Where the next `rows` rows of a panel's width begin and how far they lie apart.
     #[inline(always)]
-    fn next(&mut self) -> Option<(*const f32, usize)> {
+    fn next(&mut self, rows: usize) -> Option<(*const f32, usize)> {
         let part = self.part?;
         let at = part.data.as_ptr().wrapping_add(self.row * part.row_stride + self.col);
-        self.row += ASKED;
+        self.row += rows;
         if self.row >= part.rows {
             (self.row, self.col) = (0, self.col + PANEL);
         }
@@ -335,9 +339,10 @@ fn tiles<S: Simd, const STEP: usize>(
     let [row_stride, strip_stride] = left.strides;
     let last = (left.rows - 1) / TILE * strip_stride + (left.rows - 1) % TILE * row_stride;
     assert!(left.depth == b.len() && last + (left.depth - 1) * STEP < left.data.len());
+    let asked = (b.len() / ROUND / LINES).max(1);
     let mut row = 0;
     while row < left.rows {
-        let soon = next.next().or_else(|| later.next()).unwrap_or((b.as_ptr().cast(), 0));
+        let soon = next.next(asked).or_else(|| later.next(asked)).unwrap_or((b.as_ptr().cast(), 0));
         row += match (left.rows - row, S::F32_LANES >= LANES) {
             (TILE.., true) => tile::<S, TILE, 4, STEP>(simd, to, row, left, b, soon),
             (4.., true) => tile::<S, 4, 4, STEP>(simd, to, row, left, b, soon),
@@ -413,14 +418,10 @@ unsafe fn sums<S: Simd, const N: usize, const R: usize, const STEP: usize>(
     col: usize,
     [place, soon]: [(*const f32, usize); 2],
 ) -> [[S::f32s; R]; N] {
-    /// Inner values per round of the loop: one address per row is advanced per round, not per value.
-    const ROUND: usize = DEPTH / ASKED / (PANEL / LANES);
     let mut sums = [[simd.splat_f32s(0.0); R]; N];
     let mut rows = rows.map(std::ptr::from_ref);
     let (rounds, rest) = b.as_chunks::<ROUND>();
     for (i, round) in rounds.iter().enumerate() {
-        // One line a round: many at once would hold up the reads that the sums wait for.
-        const LINES: usize = PANEL / LANES;
         let line = |(from, stride): (*const f32, usize)| from.wrapping_add(i / LINES * stride + i % LINES * LANES);
         prefetch_far(line(soon));
         if i < N * LINES {
