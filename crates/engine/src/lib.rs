@@ -41,6 +41,7 @@ pub mod networks;
 pub mod ops;
 pub mod packed;
 pub mod parallel;
+pub mod parameters;
 pub mod params;
 pub mod plan;
 pub mod runner;

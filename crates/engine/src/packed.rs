@@ -72,6 +72,11 @@ impl<'a> Packed<'a> {
         Self { data: place, inner, outer }
     }
 
+    /// A matrix that was packed into `place` before.
+    pub(crate) fn view(place: &'a [f32], [inner, outer]: [usize; 2]) -> Self {
+        Self { data: &place[skipped(place)..][..inner * outer.next_multiple_of(PANEL)], inner, outer }
+    }
+
     /// The panels of the block of inner values from `from` on, which has `depth` of them.
     fn panels(&self, from: usize, depth: usize) -> impl Iterator<Item = &'a [[f32; PANEL]]> {
         let width = self.outer.next_multiple_of(PANEL);
@@ -83,8 +88,13 @@ impl<'a> Packed<'a> {
 
 /// The part from the first cache line on: a register that is read across two lines takes twice as long.
 fn aligned(place: &mut [f32]) -> &mut [f32] {
-    let skipped = place.as_ptr().align_offset(4 * LANES).min(place.len());
+    let skipped = skipped(place);
     &mut place[skipped..]
+}
+
+/// Values before the first cache line.
+fn skipped(place: &[f32]) -> usize {
+    place.as_ptr().align_offset(4 * LANES).min(place.len())
 }
 
 /// place`[k, j]` = matrix`[from + k, col + j]`, and 0 past the last column.

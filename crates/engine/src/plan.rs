@@ -5,6 +5,7 @@
 
 use crate::memory::zeros;
 use crate::ops::Op;
+use crate::parameters::PackedParams;
 
 /// A value computed or fed in: an index into the plan's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,6 +222,8 @@ impl Buffers {
 pub struct Context<'a> {
     /// The flat parameter buffer.
     pub params: &'a [f32],
+    /// Its matrices, where they were packed before.
+    pub packed: Option<&'a PackedParams>,
     /// For queries after a shared prefix: the prefix.
     pub prefix: Option<Prefix<'a>>,
 }

@@ -19,7 +19,7 @@ fn task() -> Task {
 fn random(network: Network) -> Weights {
     let layout = network.layout();
     let params = layout.initial(&Seed(7));
-    Weights { network, layout, params }
+    Weights::new(network, params)
 }
 
 fn gpt2() -> Network {
@@ -51,7 +51,7 @@ fn read_outs_are_least_squares_of_what_can_be_known() {
         let best = solvers::build("ols").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap().values;
         let mut runner = network.runner(count, 16, Mode::Infer).unwrap();
         runner.set_tokens(&tokens(&prompts, 3)).unwrap();
-        runner.forward(&weights.params);
+        runner.forward(weights.params());
         let probed = fit(weights, Options { prompts: Some(count), ..Default::default() });
         for (layer, read_out) in probed.read_outs().iter().enumerate() {
             let states = if layer == layers { runner.last() } else { runner.hidden(layer) };

@@ -95,7 +95,8 @@ impl Linear {
         plan.push(Op::Linear(Self { x, w, b, transposed, epilogue, trains, out, rows, inner, outer }));
     }
 
-    fn weights<'a>(&self, params: &'a [f32]) -> Mat<'a> {
+    /// The weights `[inner, outer]`.
+    pub(crate) fn weights<'a>(&self, params: &'a [f32]) -> Mat<'a> {
         match self.transposed {
             false => Mat::dense(self.w.of(params), self.inner, self.outer),
             true => Mat::dense(self.w.of(params), self.outer, self.inner).t(),
@@ -105,7 +106,8 @@ impl Linear {
     pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
         let &Self { rows, inner, outer, .. } = self;
         let mut scratch = std::mem::take(&mut buffers.scratch);
-        let w = Packed::new(&mut scratch, self.weights(context.params));
+        let packed = context.packed.and_then(|packed| packed.of(self.w));
+        let w = packed.unwrap_or_else(|| Packed::new(&mut scratch, self.weights(context.params)));
         let b = self.b.of(context.params);
         let mut out = buffers.take(self.out);
         // On the way to a gradient the product is kept apart from what the activation makes of it.
