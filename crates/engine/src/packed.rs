@@ -29,7 +29,7 @@ const SUMMED: usize = 512;
 
 /// Rows of the largest tile: with four registers of columns it takes 24 of 32 registers and leaves room for
 /// the inputs.
-const TILE: usize = 6;
+pub const TILE: usize = 6;
 
 /// Rows that pass by one panel before the next panel follows; they stay in the second nearest cache.
 pub const ROWS: usize = 32 * TILE;
@@ -167,7 +167,8 @@ impl WithSimd for RowProduct<'_> {
                 let into = if from == 0 { into } else { Into::Add };
                 let left = Left::<1>::rows(x.part([first, from], [rows, depth]));
                 // The same rows further on, or else the rows that follow.
-                let (row, col) = if from + depth < w.inner { (first, from + depth) } else { (first + rows, 0) };
+                let (row, col) =
+                    if from + depth < w.inner { (first, from + depth) } else { (first + rows, 0) };
                 let later = [pass.min(x.rows - row), DEPTH.min(w.inner - col)];
                 let mut later = Later::new((row < x.rows).then(|| x.part([row, col], later)));
                 let mut panels = w.panels(from, depth).enumerate().peekable();
@@ -192,7 +193,10 @@ pub fn add_outer_products(out: &mut [f32], x: Mat, y: Mat, sums: [&mut [f32]; 2]
     assert_eq!((x.rows, x.col_stride, y.col_stride), (y.rows, 1, 1), "sides of a sum of outer products");
     assert_eq!(out.len(), x.cols * y.cols, "place of a sum of outer products");
     assert!(x.extent() <= x.data.len() && y.extent() <= y.data.len(), "a side is too short");
-    assert!([&x, &y].iter().zip(&sums).all(|(side, sums)| [0, side.cols].contains(&sums.len())), "sums of rows");
+    assert!(
+        [&x, &y].iter().zip(&sums).all(|(side, sums)| [0, side.cols].contains(&sums.len())),
+        "sums of rows"
+    );
     // The copies are borrowed out here: a closure inside the kernel need not be compiled for the kernel's instruction
     // set, and was then measured at a fiftieth of the speed.
     COPIES.with_borrow_mut(|sides| {
@@ -229,7 +233,9 @@ impl WithSimd for OuterProducts<'_> {
                 let cols = PANEL.min(y.cols - col);
                 let b = panel.as_chunks_mut().0;
                 match cols {
-                    PANEL => copy_panel(&mut b[..depth], y.part([from, col], [depth, cols]).data, y.row_stride),
+                    PANEL => {
+                        copy_panel(&mut b[..depth], y.part([from, col], [depth, cols]).data, y.row_stride)
+                    }
                     _ => pack_panel(&mut b[..depth], y, from, col),
                 }
                 if let Some(sums) = y_sums.get_mut(col..col + cols) {
@@ -284,15 +290,21 @@ impl<'a> Left<'a, TILE> {
         const NEAR: usize = 16;
         let (depth, strips) = (x.rows, x.cols.div_ceil(TILE));
         let (place, _) = place[..strips * depth * TILE].as_chunks_mut::<TILE>();
+        assert!(x.extent() <= x.data.len());
         for first in (0..depth).step_by(NEAR) {
-            for strip in 0..strips {
-                let cols = TILE.min(x.cols - strip * TILE);
-                for k in first..(first + NEAR).min(depth) {
-                    let values = &x.data[k * x.row_stride + strip * TILE..];
-                    let place = &mut place[strip * depth + k];
-                    match values.first_chunk() {
-                        Some(values) if cols == TILE => *place = *values,
-                        _ => place[..cols].copy_from_slice(&values[..cols]),
+            let near = NEAR.min(depth - first);
+            for (strip, place) in place.chunks_exact_mut(depth).enumerate() {
+                let (col, place) = (strip * TILE, &mut place[first..first + near]);
+                if col + TILE <= x.cols {
+                    for (k, place) in place.iter_mut().enumerate() {
+                        // SAFETY: the row and the columns are x's, which was asserted to lie within its data. Checks
+                        // would take longer than the copy.
+                        *place = unsafe { *x.data.as_ptr().add((first + k) * x.row_stride + col).cast() };
+                    }
+                } else {
+                    for (k, place) in place.iter_mut().enumerate() {
+                        let values = &x.data[(first + k) * x.row_stride..][col..x.cols];
+                        place[..values.len()].copy_from_slice(values);
                     }
                 }
             }
@@ -432,7 +444,8 @@ unsafe fn sums<S: Simd, const N: usize, const R: usize, const STEP: usize>(
     let mut rows = rows.map(std::ptr::from_ref);
     let (rounds, rest) = b.as_chunks::<ROUND>();
     for (i, round) in rounds.iter().enumerate() {
-        let line = |(from, stride): (*const f32, usize)| from.wrapping_add(i / LINES * stride + i % LINES * LANES);
+        let line =
+            |(from, stride): (*const f32, usize)| from.wrapping_add(i / LINES * stride + i % LINES * LANES);
         prefetch_far(line(soon));
         if i < N * LINES {
             prefetch(line(place));
@@ -537,7 +550,8 @@ mod tests {
             add_outer_products(&mut fast, x, y, [&mut x_sums, &mut y_sums]);
             matmul(&mut general, m, Into::Add, x.t(), y);
             assert_close(&fast, &general, &format!("{n} × {m} over {rows}"));
-            let total = |x: Mat, col: usize| -> f32 { (0..rows).map(|k| x.data[k * x.row_stride + col]).sum() };
+            let total =
+                |x: Mat, col: usize| -> f32 { (0..rows).map(|k| x.data[k * x.row_stride + col]).sum() };
             assert_close(&x_sums, &(0..n).map(|i| 1.0 + total(x, i)).collect::<Vec<_>>(), "sums of x");
             assert_close(&y_sums, &(0..m).map(|j| 2.0 + total(y, j)).collect::<Vec<_>>(), "sums of y");
         }

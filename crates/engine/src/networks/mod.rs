@@ -10,8 +10,8 @@ pub use lstm::LstmConfig;
 
 use crate::error::EngineError;
 use crate::muon::Matrix;
-use crate::params::{Init, Param, ParamLayout, ParamSpec};
 use crate::parameters::PackedParams;
+use crate::params::{Init, Param, ParamLayout, ParamSpec};
 use crate::runner::{Graph, QueryRunner, Runner};
 
 /// A network to be built at any shape.

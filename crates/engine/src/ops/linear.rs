@@ -230,9 +230,7 @@ pub(super) fn weight_gradient(dparams: &mut [f32], [w, b]: [Param; 2], transpose
 
 /// Two parameters of one buffer at once.
 fn disjoint(params: &mut [f32], [first, second]: [Param; 2]) -> [&mut [f32]; 2] {
-    params
-        .get_disjoint_mut([first, second].map(Param::range))
-        .expect("parameters do not overlap")
+    params.get_disjoint_mut([first, second].map(Param::range)).expect("parameters do not overlap")
 }
 
 /// √(2/π), and twice it: tanh-GELU is x·sigmoid(2u) with u = √(2/π)(x + 0.044715 x³).
