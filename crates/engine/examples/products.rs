@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use engine::matmul::{Into, Mat, matmul};
-use engine::packed::{Packed, product};
+use engine::packed::{Packed, add_outer_products, product};
 
 /// The shortest times of several pieces of work, tried in turn so that a busy moment hits them alike.
 fn best<const N: usize>(flops: f64, mut work: [&mut dyn FnMut(); N]) -> [f64; N] {
@@ -22,7 +22,7 @@ fn best<const N: usize>(flops: f64, mut work: [&mut dyn FnMut(); N]) -> [f64; N]
 }
 
 fn main() {
-    println!("{:>24} {:>8} {:>8}", "rows x inner x outer", "general", "packed");
+    println!("{:>24} {:>8} {:>8} {:>8} {:>8}", "rows x inner x outer", "x·w", "packed", "xᵀ·d", "packed");
     let shapes = [
         [2624, 256, 768],
         [2624, 256, 256],
@@ -50,7 +50,16 @@ fn main() {
                 product(&mut z, outer, Into::Overwrite, a, w)
             }],
         );
+        let mut dw = vec![0.0; inner * outer];
+        let mut dw2 = vec![0.0; inner * outer];
+        let d = Mat::dense(&z, rows, outer);
+        let [general_t, packed_t] = best(
+            flops,
+            [&mut || matmul(&mut dw, outer, Into::Overwrite, a.t(), d), &mut || {
+                add_outer_products(&mut dw2, a, d, [&mut [], &mut []])
+            }],
+        );
         let name = format!("{rows} x {inner} x {outer}");
-        println!("{name:>24} {general:8.1} {packed:8.1}");
+        println!("{name:>24} {general:8.1} {packed:8.1} {general_t:8.1} {packed_t:8.1}");
     }
 }

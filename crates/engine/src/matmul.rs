@@ -24,6 +24,11 @@ impl<'a> Mat<'a> {
         Self { data, rows, cols, row_stride, col_stride: 1 }
     }
 
+    /// The `[rows, cols]` of a row-major matrix that begin at `[row, col]`.
+    pub(crate) fn part(self, [row, col]: [usize; 2], [rows, cols]: [usize; 2]) -> Self {
+        Self { data: &self.data[row * self.row_stride + col..], rows, cols, ..self }
+    }
+
     /// The transposed view.
     pub fn t(self) -> Self {
         Self {

@@ -3,24 +3,26 @@
 //! Where every row is computed by itself, pieces may follow the number of threads; where rows are summed, pieces
 //! follow the shape alone.
 
-/// Rows that one task handles when rows do not influence each other. Large pieces pay for packing the weights;
-/// two per thread even out when a thread is held up, and a thread alone waits for nobody.
+use crate::packed::{ROWS, TILE};
+
+/// Rows that one task handles when rows do not influence each other: two pieces per thread even out when a thread is
+/// held up, and a thread alone waits for nobody.
 pub fn rows_per_task(rows: usize) -> usize {
-    const FEWEST: usize = 96;
-    const MOST: usize = 1312;
+    const FEWEST: usize = 16 * TILE;
+    const MOST: usize = 220 * TILE;
     let pieces = match rayon::current_num_threads() {
         1 => 1,
         threads => 2 * threads,
     };
-    no_single_row(rows, rows.div_ceil(pieces).clamp(FEWEST, MOST))
+    rows.div_ceil(pieces).clamp(FEWEST, MOST).next_multiple_of(TILE)
 }
 
 /// Rows of a product that one task computes and then passes over once more: few enough for `width` values of each to
-/// stay in the second nearest cache, many enough to pay for packing the weights. (For a thread alone packing weighs more.)
+/// stay in the second nearest cache, and as many as the product takes in whole passes.
 pub fn block_rows(rows: usize, width: usize) -> usize {
-    const FEWEST: usize = 96;
-    let values: usize = if rayon::current_num_threads() == 1 { 1 << 19 } else { 1 << 18 };
-    no_single_row(rows, rows_per_task(rows).min((values / width.max(1)).max(FEWEST)))
+    const VALUES: usize = ROWS << 10;
+    let passes = (VALUES / width.max(1) / ROWS).max(1);
+    rows_per_task(rows).min(passes * ROWS)
 }
 
 /// Prompts that one task carries through all tokens of a recurrent layer: one task per thread, because products
@@ -28,19 +30,17 @@ pub fn block_rows(rows: usize, width: usize) -> usize {
 pub fn prompts_per_task(batch: usize) -> usize {
     const FEWEST: usize = 8;
     const MOST: usize = 64;
-    no_single_row(batch, batch.div_ceil(rayon::current_num_threads()).clamp(FEWEST, MOST))
+    batch.div_ceil(rayon::current_num_threads()).clamp(FEWEST, MOST)
 }
 
-/// A product with a single row is computed in another order. It may not arise for one number of threads and not
-/// for another, so pieces grow until none is left over.
-fn no_single_row(rows: usize, mut piece: usize) -> usize {
-    while rows > piece && rows % piece == 1 {
-        piece += 1;
-    }
-    piece
+/// Rows of a weight gradient that one task computes: whole tiles, few enough to stay in the second nearest cache.
+pub fn gradient_rows(rows: usize) -> usize {
+    const FEWEST: usize = 4 * TILE;
+    const MOST: usize = 43 * TILE;
+    rows.div_ceil(rayon::current_num_threads()).clamp(FEWEST, MOST).next_multiple_of(TILE)
 }
 
-/// Rows that one task of a weight gradient sums over. Each task has a partial sum of its own; the
+/// Rows that one task sums over. Each task has a partial sum of its own; the
 /// partial sums are then added in order.
 pub fn rows_per_partial_sum(rows: usize) -> usize {
     const FEWEST: usize = 700;
@@ -52,21 +52,7 @@ pub fn rows_per_partial_sum(rows: usize) -> usize {
     rows.div_ceil(parts).max(1)
 }
 
-/// Number of partial sums for a weight gradient.
+/// Number of partial sums.
 pub fn partial_sums(rows: usize) -> usize {
     rows.div_ceil(rows_per_partial_sum(rows)).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::no_single_row;
-
-    #[test]
-    fn no_piece_has_a_single_row() {
-        for rows in 2..500 {
-            for piece in 2..100 {
-                assert_ne!(rows % no_single_row(rows, piece), 1, "{rows} rows in pieces of {piece}");
-            }
-        }
-    }
 }

@@ -3,7 +3,9 @@
 //! Plans are built once. Values keep a buffer each; gradients share buffers, because a gradient is only
 //! needed between the operation that writes it and the one that reads it.
 
+use crate::memory::zeros;
 use crate::ops::Op;
+use crate::parameters::PackedParams;
 
 /// A value computed or fed in: an index into the plan's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,8 +198,8 @@ pub struct Buffers {
 impl Buffers {
     /// Allocates every buffer of a plan; nothing is allocated later.
     pub fn new(plan: &Plan) -> Self {
-        let zeros = |lens: &[usize]| lens.iter().map(|&len| vec![0.0; len]).collect();
-        Self { values: zeros(&plan.lens), grads: zeros(&plan.slot_lens), scratch: vec![0.0; plan.scratch] }
+        let all = |lens: &[usize]| lens.iter().map(|&len| zeros(len)).collect();
+        Self { values: all(&plan.lens), grads: all(&plan.slot_lens), scratch: zeros(plan.scratch) }
     }
 
     /// A value, by reference.
@@ -220,6 +222,8 @@ impl Buffers {
 pub struct Context<'a> {
     /// The flat parameter buffer.
     pub params: &'a [f32],
+    /// Its matrices, where they were packed before.
+    pub packed: Option<&'a PackedParams>,
     /// For queries after a shared prefix: the prefix.
     pub prefix: Option<Prefix<'a>>,
 }

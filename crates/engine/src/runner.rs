@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::error::{EngineError, check_len};
 use crate::intervene::{Change, Intervention, Positions};
 use crate::ops::{Attention, LstmLayer, Op};
+use crate::parameters::Parameters;
 use crate::plan::{Buffers, Context, Mode, Plan, Prefix, Var};
 
 /// A plan and the places in it that the outside looks at.
@@ -132,13 +133,14 @@ impl Runner {
     ///
     /// # Panics
     /// If `params` has not the length of the network's parameters.
-    pub fn forward(&mut self, params: &[f32]) {
-        assert_eq!(params.len(), self.graph.params, "length of the parameter buffer");
+    pub fn forward<'a>(&mut self, params: impl Into<Parameters<'a>>) {
+        let params = params.into();
+        assert_eq!(params.flat.len(), self.graph.params, "length of the parameter buffer");
         self.run(params, None, Positions::Prompt(self.graph.tokens));
     }
 
-    fn run(&mut self, params: &[f32], prefix: Option<Prefix>, positions: Positions) {
-        let context = Context { params, prefix };
+    fn run(&mut self, params: Parameters, prefix: Option<Prefix>, positions: Positions) {
+        let context = Context { params: params.flat, packed: params.packed, prefix };
         for (i, op) in self.graph.plan.ops.iter().enumerate() {
             let start = self.profile.is_some().then(Instant::now);
             op.forward(&mut self.buffers, context);
@@ -162,7 +164,7 @@ impl Runner {
         );
         let slot = self.graph.plan.grad_of[loss.0].expect("the loss has a gradient");
         self.buffers.grads[slot][0] = 1.0;
-        let context = Context { params, prefix: None };
+        let context = Context { params, packed: None, prefix: None };
         for &step in &self.graph.plan.backward {
             let op = &self.graph.plan.ops[step.op];
             let start = self.profile.is_some().then(Instant::now);
@@ -239,9 +241,9 @@ impl QueryRunner {
     /// that `prefix` ran last, with the same parameters. Queries do not see each other.
     ///
     /// Since no token sees a later one, one run over whole prompts serves every `pairs`.
-    pub fn forward(
+    pub fn forward<'a>(
         &mut self,
-        params: &[f32],
+        params: impl Into<Parameters<'a>>,
         prefix: &Runner,
         pairs: usize,
         queries: &[f32],
@@ -260,7 +262,8 @@ impl QueryRunner {
                 self.runner.graph.longest
             )));
         }
-        check_len("parameters", params.len(), self.runner.graph.params, || {
+        let params = params.into();
+        check_len("parameters", params.flat.len(), self.runner.graph.params, || {
             "the network's parameters".into()
         })?;
         self.runner.set_tokens(queries)?;

@@ -1,9 +1,11 @@
 //! Networks as configs name them, and their weights applied to prompts.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use engine::ops::{Activation, AttentionKind, Mask, Weighting};
+use engine::parameters::{PackedParams, Parameters};
 use engine::params::{ParamLayout, RandomSource};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
@@ -135,16 +137,43 @@ pub struct Weights {
     pub network: Network,
     /// Where its parameters lie.
     pub layout: ParamLayout,
-    /// The parameters.
-    pub params: Vec<f32>,
+    params: Vec<f32>,
+    /// Packed when the first prompts come.
+    packed: OnceLock<PackedParams>,
 }
 
 impl Weights {
+    /// A network with given parameters.
+    ///
+    /// # Panics
+    /// If there are not as many parameters as the network has.
+    pub fn new(network: Network, params: Vec<f32>) -> Weights {
+        let layout = network.layout();
+        assert_eq!(params.len(), layout.len(), "length of the parameter buffer");
+        Weights { network, layout, params, packed: OnceLock::new() }
+    }
+
+    /// The parameters, one after the other.
+    pub fn params(&self) -> &[f32] {
+        &self.params
+    }
+
+    /// The parameters alone.
+    pub fn into_params(self) -> Vec<f32> {
+        self.params
+    }
+
+    /// The parameters as passes take them.
+    pub fn for_passes(&self) -> Parameters<'_> {
+        let packed = self.packed.get_or_init(|| self.network.pack(&self.params));
+        Parameters { flat: &self.params, packed: Some(packed) }
+    }
+
     /// Reads the weights of a checkpoint, whatever else it holds.
     pub fn read(path: &Path, network: Network) -> Result<Weights> {
         let layout = network.layout();
         let params = engine::checkpoint::load(path, &layout)?.params;
-        Ok(Weights { network, layout, params })
+        Ok(Weights::new(network, params))
     }
 
     /// Predictions `[b,n]` at the x tokens.
@@ -161,7 +190,7 @@ impl Weights {
                 runner = self.network.runner(size, 2 * points, Mode::Infer)?;
             }
             runner.set_tokens(chunk)?;
-            runner.forward(&self.params);
+            runner.forward(self.for_passes());
             all.extend(runner.predictions().iter().map(|p| f64::from(*p)));
         }
         Array2::from_shape_vec((count, points), all).map_err(|e| Error::BadData(e.to_string()))

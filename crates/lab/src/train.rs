@@ -111,7 +111,7 @@ impl Trainer {
                 let config =
                     AdamConfig { beta1: t.beta1 as f32, beta2: t.beta2 as f32, epsilon: t.epsilon as f32 };
                 let params = match &t.init {
-                    Some(given) => Weights::read(&weights_at(given), network.clone())?.params,
+                    Some(given) => Weights::read(&weights_at(given), network.clone())?.into_params(),
                     None => fresh(&network, &layout, t),
                 };
                 (params, Adam::new(config, layout.len()))
@@ -195,11 +195,7 @@ impl Trainer {
         };
         match &self.backend {
             Backend::Cpu(cpu) => {
-                let weights = Weights {
-                    network: self.network.clone(),
-                    layout: self.layout.clone(),
-                    params: cpu.params.clone(),
-                };
+                let weights = Weights::new(self.network.clone(), cpu.params.clone());
                 const CHUNK: usize = 256;
                 for first in (0..count).step_by(CHUNK) {
                     let prompts = task.sample(seed, "eval", first as u64, CHUNK.min(count - first));

@@ -101,7 +101,7 @@ impl Networks for Cast {
             toml::from_str::<NetworkSpec>("kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8").unwrap();
         let network = network.build(spec.dim, spec.points)?;
         let layout = network.layout();
-        let weights = Weights { params: layout.initial(&Seed(0)), layout, network };
+        let weights = Weights::new(network, layout.initial(&Seed(0)));
         let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
         let options = Options { prompts: Some(8), held_out: 8, ..Options::default() };
         let probed = Probed::fit_with("tiny".into(), Arc::new(weights), &task, Seed(0), &options, &|_| ())?;

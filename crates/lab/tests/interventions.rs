@@ -31,7 +31,7 @@ fn weights(edit: impl Fn(&str, &mut [f32])) -> Weights {
     for (spec, place) in layout.iter() {
         edit(&spec.name, place.of_mut(&mut params));
     }
-    Weights { network, layout, params }
+    Weights::new(network, params)
 }
 
 /// Read-outs are fitted to the network as it is, once; only the body differs below.
@@ -114,7 +114,7 @@ fn means_are_those_of_the_prompts() {
     let network = &whole.weights().network;
     let mut runner = network.runner(8, 16, engine::networks::Mode::Infer).unwrap();
     runner.set_tokens(&lab::networks::tokens(&one, 3)).unwrap();
-    runner.forward(&whole.weights().params);
+    runner.forward(whole.weights().params());
     let (before, after) = (runner.hidden(1).to_vec(), runner.hidden(2).to_vec());
     let changed = whole.changed(&[Change { part: Part::Layer(2), to: Instead::Mean }], Some(&means)).unwrap();
     let by_hand = |position: usize, e: usize| {
@@ -168,7 +168,7 @@ fn parts_that_do_not_exist_are_refused() {
     assert!(refused(Part::Layer(4)).contains("accepted: 1 to 3"));
     assert!(refused(Part::Head { layer: 1, head: 2 }).contains("accepted: 0 to 1"));
     let lstm = Network::Lstm(LstmConfig { features: 3, width: 8, layers: 2 });
-    let lstm = Weights { layout: lstm.layout(), params: lstm.layout().initial(&Seed(1)), network: lstm };
+    let lstm = Weights::new(lstm.clone(), lstm.layout().initial(&Seed(1)));
     let lstm = Probed::trained("x".into(), Arc::new(lstm));
     let change = Change { part: Part::Layer(1), to: Instead::Nothing };
     assert!(lstm.changed(&[change], None).err().unwrap().to_string().contains("Transformer"));

@@ -32,7 +32,7 @@ fn trained(network: &str) -> Weights {
         trainer.step().unwrap();
     }
     let network = trainer.network().clone();
-    Weights { layout: network.layout(), network, params: trainer.params().unwrap().into_owned() }
+    Weights::new(network, trainer.params().unwrap().into_owned())
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn task() -> Task {
 fn random(network: Network) -> Weights {
     let layout = network.layout();
     let params = layout.initial(&Seed(7));
-    Weights { network, layout, params }
+    Weights::new(network, params)
 }
 
 fn gpt2() -> Network {
@@ -51,7 +51,7 @@ fn read_outs_are_least_squares_of_what_can_be_known() {
         let best = solvers::build("ols").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap().values;
         let mut runner = network.runner(count, 16, Mode::Infer).unwrap();
         runner.set_tokens(&tokens(&prompts, 3)).unwrap();
-        runner.forward(&weights.params);
+        runner.forward(weights.params());
         let probed = fit(weights, Options { prompts: Some(count), ..Default::default() });
         for (layer, read_out) in probed.read_outs().iter().enumerate() {
             let states = if layer == layers { runner.last() } else { runner.hidden(layer) };
@@ -135,21 +135,22 @@ fn the_number_of_prompts_follows_held_out_error() {
     assert!(fit_of.layers[3].mean_loss < fit_of.trained.mean_loss);
     // With the best read-out of these prompts put in as the trained one, a fit on other prompts can hardly be better, and
     // its held-out error says by how much it is worse.
-    let mut best = random(gpt2());
+    let plain = random(gpt2());
     let held_out = task().sample(Seed(1), "probe/held-out", 0, probe::HELD_OUT);
-    let mut runner = best.network.runner(probe::HELD_OUT, 16, Mode::Infer).unwrap();
+    let mut runner = plain.network.runner(probe::HELD_OUT, 16, Mode::Infer).unwrap();
     runner.set_tokens(&tokens(&held_out, 3)).unwrap();
-    runner.forward(&best.params);
+    runner.forward(plain.params());
     let mut rows = Vec::new();
     for state in runner.last().chunks(16).step_by(2) {
         rows.extend(state.iter().map(|h| f64::from(*h)));
         rows.push(1.0);
     }
     let affine = least_squares(&rows, held_out.ys.as_slice().unwrap(), 17);
-    let [w, b] = ["read_out.weight", "read_out.bias"].map(|name| best.layout.place(name).unwrap());
-    w.of_mut(&mut best.params).iter_mut().zip(&affine).for_each(|(p, v)| *p = *v as f32);
-    b.of_mut(&mut best.params)[0] = affine[16] as f32;
-    let few = fit(best, Options { prompts: Some(64), ..Default::default() });
+    let [w, b] = ["read_out.weight", "read_out.bias"].map(|name| plain.layout.place(name).unwrap());
+    let (network, mut params) = (plain.network.clone(), plain.into_params());
+    w.of_mut(&mut params).iter_mut().zip(&affine).for_each(|(p, v)| *p = *v as f32);
+    b.of_mut(&mut params)[0] = affine[16] as f32;
+    let few = fit(Weights::new(network, params), Options { prompts: Some(64), ..Default::default() });
     let few = few.fitted().unwrap();
     assert_eq!((few.prompts, &*few.why), (64, "as asked"));
     assert!(few.layers[3].mean_loss > few.trained.mean_loss);

@@ -10,6 +10,7 @@ pub use lstm::LstmConfig;
 
 use crate::error::EngineError;
 use crate::muon::Matrix;
+use crate::parameters::PackedParams;
 use crate::params::{Init, Param, ParamLayout, ParamSpec};
 use crate::runner::{Graph, QueryRunner, Runner};
 
@@ -89,6 +90,19 @@ impl Network {
         match self {
             Network::Gpt2(config) => config.graph(batch, tokens, mode),
             Network::Lstm(config) => config.graph(batch, tokens, mode),
+        }
+    }
+
+    /// Packs the matrices of a network's parameters, for many forward passes with the same ones.
+    ///
+    /// # Panics
+    /// If `params` has not the length of the network's parameters.
+    pub fn pack(&self, params: &[f32]) -> PackedParams {
+        assert_eq!(params.len(), self.layout().len(), "length of the parameter buffer");
+        match self.graph(1, 1, Mode::Infer) {
+            Ok(graph) => PackedParams::new(&graph.plan, params),
+            // A network that cannot be planned cannot be run either, which is said there.
+            Err(_) => PackedParams::default(),
         }
     }
 

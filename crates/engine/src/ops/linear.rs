@@ -3,8 +3,9 @@
 use rayon::prelude::*;
 
 use super::{Grads, Op};
-use crate::matmul::{Into, Mat, matmul, transpose};
-use crate::parallel::{block_rows, partial_sums, rows_per_partial_sum};
+use crate::matmul::{Into, Mat};
+use crate::packed::{self, Packed, add_outer_products};
+use crate::parallel::{block_rows, gradient_rows};
 use crate::params::Param;
 use crate::plan::{Buffers, Context, Mode, PlanBuilder, Var};
 use crate::simd::{exp, vectorised};
@@ -94,7 +95,8 @@ impl Linear {
         plan.push(Op::Linear(Self { x, w, b, transposed, epilogue, trains, out, rows, inner, outer }));
     }
 
-    fn weights<'a>(&self, params: &'a [f32]) -> Mat<'a> {
+    /// The weights `[inner, outer]`.
+    pub(crate) fn weights<'a>(&self, params: &'a [f32]) -> Mat<'a> {
         match self.transposed {
             false => Mat::dense(self.w.of(params), self.inner, self.outer),
             true => Mat::dense(self.w.of(params), self.outer, self.inner).t(),
@@ -103,7 +105,10 @@ impl Linear {
 
     pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
         let &Self { rows, inner, outer, .. } = self;
-        let (w, b) = (self.weights(context.params), self.b.of(context.params));
+        let mut scratch = std::mem::take(&mut buffers.scratch);
+        let packed = context.packed.and_then(|packed| packed.of(self.w));
+        let w = packed.unwrap_or_else(|| Packed::new(&mut scratch, self.weights(context.params)));
+        let b = self.b.of(context.params);
         let mut out = buffers.take(self.out);
         // On the way to a gradient the product is kept apart from what the activation makes of it.
         let mut before = match self.epilogue {
@@ -112,7 +117,7 @@ impl Linear {
         };
         let block = block_rows(rows, outer);
         let product = |y: &mut [f32], x: &[f32]| {
-            matmul(y, outer, Into::Overwrite, Mat::dense(x, y.len() / outer, inner), w);
+            packed::product(y, outer, Into::Overwrite, Mat::dense(x, y.len() / outer, inner), w);
         };
         let x = buffers.value(self.x).par_chunks(block * inner);
         let outs = out.par_chunks_mut(block * outer);
@@ -131,6 +136,7 @@ impl Linear {
             }),
         }
         buffers.put(self.out, out);
+        buffers.scratch = scratch;
     }
 
     /// Adds bias and epilogue to rows of the product, which have just been written and are still near.
@@ -160,9 +166,10 @@ impl Linear {
         }
     }
 
-    /// One partial weight and bias gradient per group of rows, and the transposed weights.
+    /// The packed weights, whichever way.
     pub(super) fn scratch(&self) -> usize {
-        self.inner * self.outer + partial_sums(self.rows) * (self.inner + 1) * self.outer
+        let (inner, outer) = (self.inner, self.outer);
+        Packed::len_of(inner, outer).max(Packed::len_of(outer, inner))
     }
 
     pub(super) fn backward(
@@ -173,17 +180,9 @@ impl Linear {
         grads: &mut Grads,
     ) {
         let &Self { rows, inner, outer, .. } = self;
-        let mut scratch = std::mem::take(&mut buffers.scratch);
-        let (w_t, partials) = scratch.split_at_mut(inner * outer);
         if !grads.dx.is_empty() {
-            // A transposed copy is cheaper than letting every task pack the transposed view.
-            let w_t = match self.transposed {
-                true => self.w.of(context.params),
-                false => {
-                    transpose(w_t, self.w.of(context.params), inner, outer);
-                    w_t
-                }
-            };
+            let mut scratch = std::mem::take(&mut buffers.scratch);
+            let w = Packed::new(&mut scratch, self.weights(context.params).t());
             let task_rows = block_rows(rows, outer);
             let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
             let dxs = grads.dx.par_chunks_mut(task_rows * inner);
@@ -193,19 +192,14 @@ impl Linear {
                     let before = &buffers.value(before)[task * task_rows * outer..];
                     activate_backward(kind, dout, before);
                 }
-                let n = dx.len() / inner;
-                matmul(dx, inner, into, Mat::dense(dout, n, outer), Mat::dense(w_t, outer, inner));
+                packed::product(dx, inner, into, Mat::dense(dout, dx.len() / inner, outer), w);
             });
+            buffers.scratch = scratch;
         }
+        let dout = Mat::dense(&grads.dout, rows, outer);
+        let x = Mat::dense(buffers.value(self.x), rows, inner);
+        weight_gradient(dparams, [self.w, self.b], self.transposed, x, dout);
         let dout = &grads.dout[..];
-        weight_gradient(
-            dparams,
-            [self.w, self.b],
-            self.transposed,
-            (buffers.value(self.x), inner),
-            (dout, outer),
-            partials,
-        );
         if let Epilogue::Positions { table, tokens } = self.epilogue {
             let dtable = table.of_mut(dparams);
             for (row, d) in dout.chunks_exact(outer).enumerate() {
@@ -213,50 +207,30 @@ impl Linear {
                 dtable[position * outer..][..outer].iter_mut().zip(d).for_each(|(t, &d)| *t += d);
             }
         }
-        buffers.scratch = scratch;
     }
 }
 
-/// dW += xᵀ dout and db += Σ rows of dout: the long sum over rows is cut into fixed groups with a partial
-/// sum each, which are then added in order.
-pub(super) fn weight_gradient(
-    dparams: &mut [f32],
-    [w, b]: [Param; 2],
-    transposed: bool,
-    (x, inner): (&[f32], usize),
-    (dout, outer): (&[f32], usize),
-    scratch: &mut [f32],
-) {
-    let group = rows_per_partial_sum(x.len() / inner);
-    let parts = partial_sums(x.len() / inner);
-    let size = (inner + 1) * outer;
-    let partials = &mut scratch[..parts * size];
-    (partials.par_chunks_mut(size), x.par_chunks(group * inner), dout.par_chunks(group * outer))
-        .into_par_iter()
-        .for_each(|(partial, x, dout)| {
-            let n = x.len() / inner;
-            let (dw, db) = partial.split_at_mut(inner * outer);
-            let (x, d) = (Mat::dense(x, n, inner), Mat::dense(dout, n, outer));
-            match transposed {
-                false => matmul(dw, outer, Into::Overwrite, x.t(), d),
-                true => matmul(dw, inner, Into::Overwrite, d.t(), x),
-            }
-            sum_rows(db, dout);
-        });
-    let (weights, bias) = (w.len, b.len);
-    add_partials(w.of_mut(dparams), partials, size, 0, weights);
-    add_partials(b.of_mut(dparams), partials, size, weights, bias);
+/// dW += xᵀ dout and db += Σ rows of dout, for x `[rows, inner]` and dout `[rows, outer]`. Every task computes some rows
+/// of dW over all rows of x: each sum is in one order, however many tasks there are.
+pub(super) fn weight_gradient(dparams: &mut [f32], [w, b]: [Param; 2], transposed: bool, x: Mat, dout: Mat) {
+    let (left, right) = if transposed { (dout, x) } else { (x, dout) };
+    let piece = gradient_rows(left.cols);
+    let [dw, db] = disjoint(dparams, [w, b]);
+    // The rows of dout are added up by whoever reads them: each task some of them, or else the first task all.
+    let share = if transposed { piece } else { right.cols };
+    let tasks = dw.par_chunks_mut(piece * right.cols).enumerate();
+    let mut dbs: Vec<&mut [f32]> = db.chunks_mut(share).collect();
+    dbs.resize_with(left.cols.div_ceil(piece), Default::default);
+    tasks.zip(dbs).for_each(|((task, dw), db)| {
+        let left = left.part([0, task * piece], [left.rows, dw.len() / right.cols]);
+        let sums = if transposed { [db, &mut []] } else { [&mut [], db] };
+        add_outer_products(dw, left, right, sums);
+    });
 }
 
-/// out += Σ over parts of `partials[part * size + from ..][..len]`, in order.
-fn add_partials(out: &mut [f32], partials: &[f32], size: usize, from: usize, len: usize) {
-    const PIECE: usize = 1 << 14;
-    debug_assert_eq!(out.len(), len);
-    out.par_chunks_mut(PIECE).enumerate().for_each(|(piece, out)| {
-        for part in partials.chunks_exact(size) {
-            add_to(out, &part[from + piece * PIECE..][..out.len()]);
-        }
-    });
+/// Two parameters of one buffer at once.
+fn disjoint(params: &mut [f32], [first, second]: [Param; 2]) -> [&mut [f32]; 2] {
+    params.get_disjoint_mut([first, second].map(Param::range)).expect("parameters do not overlap")
 }
 
 /// √(2/π), and twice it: tanh-GELU is x·sigmoid(2u) with u = √(2/π)(x + 0.044715 x³).
@@ -299,16 +273,6 @@ vectorised! {
     fn add_both(out: &mut [f32], x: &[f32], y: &[f32]) -> () {
         for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
             *out += x + y;
-        }
-    }
-
-    /// sums`[o]` = Σ_r x`[r, o]`
-    fn sum_rows(sums: &mut [f32], x: &[f32]) -> () {
-        sums.fill(0.0);
-        for row in x.chunks_exact(sums.len()) {
-            for (sum, &x) in sums.iter_mut().zip(row) {
-                *sum += x;
-            }
         }
     }
 

@@ -6,7 +6,7 @@ use super::linear::weight_gradient;
 use super::{Grads, Op};
 use crate::matmul::{Into, Mat};
 use crate::packed::{self, Packed, product};
-use crate::parallel::{partial_sums, prompts_per_task, rows_per_task};
+use crate::parallel::{prompts_per_task, rows_per_task};
 use crate::params::Param;
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
 use crate::simd::{sigmoid, tanh, vectorised};
@@ -60,15 +60,10 @@ impl LstmLayer {
         op
     }
 
-    /// Both packed weight matrices, or partial weight gradients, and two states per prompt.
+    /// Both packed weight matrices, the sum of both biases, and two states per prompt.
     pub(super) fn scratch(&self) -> usize {
-        let rows = self.batch * self.tokens;
-        let widest = self.inner.max(self.width);
         let [w_ih, w_hh] = self.packed_lens();
-        2 * self.batch * self.width
-            + w_ih
-            + w_hh
-            + (4 * self.width).max(partial_sums(rows) * 4 * self.width * (widest + 1))
+        (2 * self.batch + 4) * self.width + w_ih + w_hh
     }
 
     /// Places for both weight matrices, whichever way they are packed.
@@ -170,7 +165,7 @@ impl LstmLayer {
         let (states, rest) = scratch.split_at_mut(2 * self.batch * width);
         let [ih, hh] = self.packed_lens();
         let (w_ih, rest) = rest.split_at_mut(ih);
-        let (w_hh, partials) = rest.split_at_mut(hh);
+        let w_hh = &mut rest[..hh];
         let w_hh = Packed::new(w_hh, Mat::dense(self.w_hh.of(context.params), gate_width, width));
         let prompts = prompts_per_task(self.batch);
         let piece = prompts * tokens * width;
@@ -193,10 +188,12 @@ impl LstmLayer {
                     product(dx, inner, into, d, w_ih);
                 });
         }
-        let d = (&gates[..], gate_width);
-        weight_gradient(dparams, [self.w_ih, self.b_ih], true, (buffers.value(self.x), inner), d, partials);
-        let previous = buffers.value(self.previous);
-        weight_gradient(dparams, [self.w_hh, self.b_hh], true, (previous, width), d, partials);
+        let rows = self.batch * tokens;
+        let d = Mat::dense(&gates, rows, gate_width);
+        let x = Mat::dense(buffers.value(self.x), rows, inner);
+        let previous = Mat::dense(buffers.value(self.previous), rows, width);
+        weight_gradient(dparams, [self.w_ih, self.b_ih], true, x, d);
+        weight_gradient(dparams, [self.w_hh, self.b_hh], true, previous, d);
         buffers.put(self.gates, gates);
         buffers.scratch = scratch;
     }

@@ -108,7 +108,7 @@ impl Op {
     /// Values of scratch space the operation wants.
     pub(crate) fn scratch(&self, backward: bool) -> usize {
         match self {
-            Op::Linear(op) if backward => op.scratch(),
+            Op::Linear(op) => op.scratch(),
             Op::LayerNorm(op) if backward => op.scratch(),
             Op::LstmLayer(op) => op.scratch(),
             Op::LstmQuery(op) => op.scratch(),

@@ -36,7 +36,7 @@ impl Trial {
         for (i, y) in buffers.values[self.targets.0].iter_mut().enumerate() {
             *y = random.normal("targets", i as u64);
         }
-        let context = Context { params, prefix: None };
+        let context = Context { params, packed: None, prefix: None };
         self.plan.ops.iter().for_each(|op| op.forward(buffers, context));
         // The loss again, in double precision, for sharper differences.
         let Some(Op::MeanSquare(square)) = self.plan.ops.last() else { unreachable!("the loss comes last") };
@@ -54,7 +54,7 @@ impl Trial {
         let mut dparams = vec![0.0; self.params.len()];
         self.forward(&mut buffers, &input, &self.params);
         buffers.grads[self.plan.grad_of[self.loss.0].expect("loss")][0] = 1.0;
-        let context = Context { params: &self.params, prefix: None };
+        let context = Context { params: &self.params, packed: None, prefix: None };
         for &step in &self.plan.backward {
             self.plan.ops[step.op].backward(&mut buffers, context, &mut dparams, step);
         }

@@ -35,8 +35,8 @@ fn run(lab: &Lab) -> Result<Outcome> {
         attention: AttentionSpec::Softmax,
     };
     let network = spec.build(DIM, POINTS)?;
-    let layout = network.layout();
-    let weights = Weights { params: layout.initial(&lab.seed), network, layout };
+    let params = network.layout().initial(&lab.seed);
+    let weights = Weights::new(network, params);
     let influence = influence(&weights, &prompts.head(1, POINTS))?;
     let over = |of: &dyn Fn(usize, usize) -> bool| {
         let all = (0..2 * POINTS).flat_map(|token| (0..POINTS).map(move |t| (token, t)));

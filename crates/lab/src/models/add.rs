@@ -65,7 +65,12 @@ pub fn add(
             let metadata = engine::checkpoint::metadata(&checkpoint)?;
             let metadata = metadata.into_iter().filter(|(key, _)| !key.starts_with("adam.")).collect();
             let weights = Weights::read(&checkpoint, network)?;
-            engine::checkpoint::save_half(&to.join(CHECKPOINT), &weights.layout, &weights.params, &metadata)?;
+            engine::checkpoint::save_half(
+                &to.join(CHECKPOINT),
+                &weights.layout,
+                weights.params(),
+                &metadata,
+            )?;
             // Read-outs that were fitted to the same weights before need not be fitted again; others are replaced.
             let _ = std::fs::copy(run.join(READ_OUTS), to.join(READ_OUTS));
             let opened = probe::find(to)?.open(None, &Options::default(), tell)?;

@@ -230,7 +230,7 @@ impl Probed {
         let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
         let mut out = vec![0.0; count * asked];
         for (l, &length) in questions.lengths.iter().enumerate() {
-            query.forward(&self.weights.params, prefix, length, &tokens)?;
+            query.forward(self.weights.for_passes(), prefix, length, &tokens)?;
             for (i, &layer) in steps.as_slice().iter().enumerate() {
                 self.read_outs[layer as usize].read(query, layer as usize, 1, &mut out);
                 for (b, answers) in out.chunks_exact(asked).enumerate() {

@@ -75,7 +75,7 @@ pub fn find(path: &Path) -> Result<Found> {
         interchange::import(path, None).map_err(failed)?
     };
     let experiment = own.get("experiment").and_then(|text| Experiment::parse(text, path).ok());
-    let weights = Weights { layout: model.network.layout(), network: model.network, params: model.params };
+    let weights = Weights::new(model.network, model.params);
     Ok(Found {
         name: experiment.as_ref().map_or_else(|| stem(path), |e| e.name.clone()),
         weights: Arc::new(weights),

@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         }
         let runner = self.runner.as_mut().expect("made above");
         runner.set_tokens(&tokens(prompts, network.features()))?;
-        runner.forward(&self.weights.params);
+        runner.forward(self.weights.for_passes());
         Ok(runner)
     }
 }

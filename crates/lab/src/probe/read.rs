@@ -85,7 +85,7 @@ impl ReadOut {
     /// are made part of the map.
     pub fn trained_on(state: State, weights: &Weights) -> ReadOut {
         let of = |name: &str| -> Vec<f64> {
-            let values = weights.layout.slice(&weights.params, name).expect("a parameter of every network");
+            let values = weights.layout.slice(weights.params(), name).expect("a parameter of every network");
             values.iter().map(|v| f64::from(*v)).collect()
         };
         let (w, b) = (of("read_out.weight"), of("read_out.bias")[0]);

@@ -38,7 +38,7 @@ const CURRENT: &str = "1";
 /// 16 hex digits that name a network's weights on every machine.
 pub fn hash(weights: &Weights) -> String {
     let network = engine::interchange::network_to_json(&weights.network);
-    let values = weights.params.iter().flat_map(|value| value.to_bits().to_le_bytes());
+    let values = weights.params().iter().flat_map(|value| value.to_bits().to_le_bytes());
     format!("{:016x}", engine::hash::fnv1a_of(network.into_bytes().into_iter().chain(values)))
 }
 

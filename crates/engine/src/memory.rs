@@ -1,0 +1,24 @@
+//! Memory for large buffers.
+
+/// Zeros, in large pages where the system lends them: a network's buffers take hundreds of megabytes, and looking up the
+/// addresses of small pages costs some percent of a training step.
+pub(crate) fn zeros(len: usize) -> Vec<f32> {
+    let buffer = vec![0.0; len];
+    #[cfg(target_os = "linux")]
+    advise_large_pages(&buffer);
+    buffer
+}
+
+#[cfg(target_os = "linux")]
+fn advise_large_pages(buffer: &[f32]) {
+    /// Size of a large page, or more on no system we know.
+    const LARGE: usize = 2 << 20;
+    const SMALL: usize = 4 << 10;
+    let range = buffer.as_ptr_range();
+    let (start, end) = ((range.start as usize).next_multiple_of(SMALL), range.end as usize);
+    if end.saturating_sub(start) >= 2 * LARGE {
+        // SAFETY: the range lies within the buffer and begins at a page; the advice changes no contents. Where it is not
+        // understood, the pages stay small.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
+    }
+}
