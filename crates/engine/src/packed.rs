@@ -105,9 +105,6 @@ fn pack_panel(place: &mut [[f32; PANEL]], matrix: Mat, from: usize, col: usize) 
     if cols < PANEL {
         place.as_flattened_mut().fill(0.0);
     }
-    if col_stride == 1 && cols == PANEL {
-        return copy_panel(place, data, row_stride);
-    }
     if col_stride == 1 {
         for (k, place) in place.iter_mut().enumerate() {
             place[..cols].copy_from_slice(&data[k * row_stride..][..cols]);
@@ -130,6 +127,18 @@ fn pack_panel(place: &mut [[f32; PANEL]], matrix: Mat, from: usize, col: usize) 
 fn copy_panel(place: &mut [[f32; PANEL]], data: &[f32], row_stride: usize) {
     for (k, place) in place.iter_mut().enumerate() {
         *place = *data[k * row_stride..].first_chunk().expect("a whole panel");
+    }
+}
+
+/// place`[k]` = the first `cols` values of row k, and 0 in the rest of the last register.
+#[inline(always)]
+fn copy_narrow<S: Simd>(simd: S, place: &mut [[f32; PANEL]], data: &[f32], row_stride: usize, cols: usize) {
+    for (k, place) in place.iter_mut().enumerate() {
+        let (place, _) = S::as_mut_simd_f32s(place);
+        let values = data[k * row_stride..][..cols].chunks(S::F32_LANES);
+        for (place, values) in place.iter_mut().zip(values) {
+            *place = simd.partial_load_f32s(values);
+        }
     }
 }
 
@@ -232,11 +241,10 @@ impl WithSimd for OuterProducts<'_> {
             for col in (0..y.cols).step_by(PANEL) {
                 let cols = PANEL.min(y.cols - col);
                 let b = panel.as_chunks_mut().0;
+                let data = &y.data[from * y.row_stride + col..];
                 match cols {
-                    PANEL => {
-                        copy_panel(&mut b[..depth], y.part([from, col], [depth, cols]).data, y.row_stride)
-                    }
-                    _ => pack_panel(&mut b[..depth], y, from, col),
+                    PANEL => copy_panel(&mut b[..depth], data, y.row_stride),
+                    _ => copy_narrow(simd, &mut b[..depth], data, y.row_stride, cols),
                 }
                 if let Some(sums) = y_sums.get_mut(col..col + cols) {
                     add_rows(sums, Mat::dense(b.as_flattened(), depth, PANEL));
@@ -365,13 +373,17 @@ fn tiles<S: Simd, const STEP: usize>(
     let mut row = 0;
     while row < left.rows {
         let soon = next.next(asked).or_else(|| later.next(asked)).unwrap_or((b.as_ptr().cast(), 0));
-        row += match (left.rows - row, S::F32_LANES >= LANES) {
-            (TILE.., true) => tile::<S, TILE, 4, STEP>(simd, to, row, left, b, soon),
-            (4.., true) => tile::<S, 4, 4, STEP>(simd, to, row, left, b, soon),
-            (2.., true) => tile::<S, 2, 4, STEP>(simd, to, row, left, b, soon),
-            (_, true) => tile::<S, 1, 4, STEP>(simd, to, row, left, b, soon),
-            (TILE.., false) => tile::<S, TILE, 2, STEP>(simd, to, row, left, b, soon),
-            (_, false) => tile::<S, 1, 2, STEP>(simd, to, row, left, b, soon),
+        // Registers of columns: as many as there are columns for.
+        let registers = to.cols.div_ceil(S::F32_LANES).min(if S::F32_LANES >= LANES { 4 } else { 2 });
+        row += match (left.rows - row, registers) {
+            (TILE.., 3..) => tile::<S, TILE, 4, STEP>(simd, to, row, left, b, soon),
+            (4.., 3..) => tile::<S, 4, 4, STEP>(simd, to, row, left, b, soon),
+            (2.., 3..) => tile::<S, 2, 4, STEP>(simd, to, row, left, b, soon),
+            (_, 3..) => tile::<S, 1, 4, STEP>(simd, to, row, left, b, soon),
+            (TILE.., 2) => tile::<S, TILE, 2, STEP>(simd, to, row, left, b, soon),
+            (_, 2) => tile::<S, 1, 2, STEP>(simd, to, row, left, b, soon),
+            (TILE.., _) => tile::<S, TILE, 1, STEP>(simd, to, row, left, b, soon),
+            _ => tile::<S, 1, 1, STEP>(simd, to, row, left, b, soon),
         };
     }
 }
@@ -397,7 +409,6 @@ fn tile<S: Simd, const N: usize, const R: usize, const STEP: usize>(
 ) -> usize {
     assert!(row % TILE + N <= TILE && row + N <= left.rows);
     assert!((row + N - 1) * to.stride + to.cols <= to.out.len());
-    let whole = to.cols == PANEL;
     let place = (to.out.as_ptr().wrapping_add(row * to.stride), to.stride);
     let width = R * S::F32_LANES;
     let [row_stride, strip_stride] = left.strides;
@@ -409,9 +420,9 @@ fn tile<S: Simd, const N: usize, const R: usize, const STEP: usize>(
         let sums = unsafe { sums::<S, N, R, STEP>(simd, rows, b, col, [place, soon]) };
         for (r, &sums) in sums.iter().enumerate() {
             let from = (row + r) * to.stride + col;
-            if whole {
-                // SAFETY: `col + width <= cols` as above, and `(row + N - 1) * stride + cols` was asserted to lie
-                // within `out`. A check per row would keep the sums from staying in registers.
+            if col + width <= to.cols {
+                // SAFETY: `col + width <= cols`, and `(row + N - 1) * stride + cols` was asserted to lie within `out`.
+                // A check per row would keep the sums from staying in registers.
                 let place = unsafe { to.out.get_unchecked_mut(from..from + width) };
                 let (place, _) = S::as_mut_simd_f32s(place);
                 for (place, &sum) in place.iter_mut().zip(&sums) {
@@ -421,7 +432,7 @@ fn tile<S: Simd, const N: usize, const R: usize, const STEP: usize>(
                     };
                 }
             } else {
-                store_part::<S, R>(&mut to.out[from..][..width.min(to.cols - col)], to.into, sums);
+                store_part::<S, R>(simd, &mut to.out[from..][..to.cols - col], to.into, sums);
             }
         }
     }
@@ -489,14 +500,13 @@ unsafe fn add_products<S: Simd, const N: usize, const R: usize, const STEP: usiz
 
 /// Writes registers, or adds them, to a place that is shorter.
 #[inline(always)]
-fn store_part<S: Simd, const R: usize>(place: &mut [f32], into: Into, sums: [S::f32s; R]) {
-    let mut whole = [0.0; PANEL];
-    S::as_mut_simd_f32s(&mut whole).0[..R].copy_from_slice(&sums);
-    for (place, &sum) in place.iter_mut().zip(&whole) {
-        match into {
-            Into::Overwrite => *place = sum,
-            Into::Add => *place += sum,
-        }
+fn store_part<S: Simd, const R: usize>(simd: S, place: &mut [f32], into: Into, sums: [S::f32s; R]) {
+    for (place, sum) in place.chunks_mut(S::F32_LANES).zip(sums) {
+        let sum = match into {
+            Into::Overwrite => sum,
+            Into::Add => simd.add_f32s(simd.partial_load_f32s(place), sum),
+        };
+        simd.partial_store_f32s(place, sum);
     }
 }
 
@@ -516,8 +526,16 @@ mod tests {
         assert!(error < 2e-4, "{what}: off by {error}");
     }
 
-    const SHAPES: [[usize; 3]; 6] =
-        [[1, 1, 1], [7, 5, 32], [18, 300, 50], [33, 3, 64], [197, 513, 33], [100, 256, 96]];
+    const SHAPES: [[usize; 3]; 8] = [
+        [1, 1, 1],
+        [64, 8, 8],
+        [39, 20, 24],
+        [7, 5, 32],
+        [18, 300, 50],
+        [33, 3, 64],
+        [197, 513, 33],
+        [100, 256, 96],
+    ];
 
     #[test]
     fn agrees_with_the_general_product() {

@@ -1,8 +1,8 @@
 //! Elementwise mathematics that the compiler can vectorise, run with the widest registers the CPU has.
 //!
 //! The loops are plain Rust without calls into a mathematics library. The macro `vectorised!` compiles a function once
-//! per instruction set and picks one at run time, so one binary serves every x86-64 machine. No fused
-//! multiply-add is used here: all instruction sets give the same bits.
+//! per instruction set and picks one at run time, so one binary serves every x86-64 machine. Multiplications and additions
+//! are fused by name (`mul_add`) or not at all: all instruction sets give the same bits.
 
 use std::sync::OnceLock;
 
@@ -76,17 +76,17 @@ pub fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     let x = if x > 87.0 { 87.0 } else { x };
     let x = if x < -87.0 { -87.0 } else { x };
-    let shifted = x * LOG2_E + ROUND;
+    let shifted = x.mul_add(LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = x - n * LN2_HIGH - n * LN2_LOW;
+    let r = n.mul_add(-LN2_LOW, n.mul_add(-LN2_HIGH, x));
     let mut p = 1.987_569_1e-4_f32;
-    p = p * r + 1.398_199_9e-3;
-    p = p * r + 8.333_452e-3;
-    p = p * r + 4.166_579_6e-2;
-    p = p * r + 1.666_666_6e-1;
-    p = p * r + 0.5;
+    p = p.mul_add(r, 1.398_199_9e-3);
+    p = p.mul_add(r, 8.333_452e-3);
+    p = p.mul_add(r, 4.166_579_6e-2);
+    p = p.mul_add(r, 1.666_666_6e-1);
+    p = p.mul_add(r, 0.5);
     let scale = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
-    (p * r * r + r + 1.0) * scale
+    ((p * r).mul_add(r, r) + 1.0) * scale
 }
 
 /// The logistic function 1/(1+e^-x).
@@ -100,11 +100,11 @@ pub fn sigmoid(x: f32) -> f32 {
 pub fn tanh(x: f32) -> f32 {
     let z = x * x;
     let mut p = -5.704_988_7e-3_f32;
-    p = p * z + 2.063_909e-2;
-    p = p * z - 5.373_971_5e-2;
-    p = p * z + 1.333_144_2e-1;
-    p = p * z - 3.333_328e-1;
-    let near = p * z * x + x;
+    p = p.mul_add(z, 2.063_909e-2);
+    p = p.mul_add(z, -5.373_971_5e-2);
+    p = p.mul_add(z, 1.333_144_2e-1);
+    p = p.mul_add(z, -3.333_328e-1);
+    let near = (p * z).mul_add(x, x);
     let far = 1.0 - 2.0 / (exp(2.0 * x) + 1.0);
     if x.abs() < 0.625 { near } else { far }
 }

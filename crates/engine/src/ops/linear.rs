@@ -237,6 +237,11 @@ fn disjoint(params: &mut [f32], [first, second]: [Param; 2]) -> [&mut [f32]; 2] 
 const GELU_SCALE: f32 = 2.0 * 0.797_884_6;
 const GELU_CUBIC: f32 = 0.044_715;
 
+#[inline(always)]
+fn twice_u(x: f32) -> f32 {
+    GELU_SCALE * (GELU_CUBIC * x * x).mul_add(x, x)
+}
+
 /// x += bias in each row, then y = activation(x).
 fn activate(kind: Activation, y: &mut [f32], x: &mut [f32], bias: &[f32]) {
     match kind {
@@ -280,7 +285,7 @@ vectorised! {
         for (y, x) in y.chunks_exact_mut(bias.len()).zip(x.chunks_exact_mut(bias.len())) {
             for ((y, x), &bias) in y.iter_mut().zip(x).zip(bias) {
                 *x += bias;
-                *y = *x / (1.0 + exp(-GELU_SCALE * (*x + GELU_CUBIC * *x * *x * *x)));
+                *y = *x / (1.0 + exp(-twice_u(*x)));
             }
         }
     }
@@ -289,14 +294,14 @@ vectorised! {
         for y in y.chunks_exact_mut(bias.len()) {
             for (y, &bias) in y.iter_mut().zip(bias) {
                 let x = *y + bias;
-                *y = x / (1.0 + exp(-GELU_SCALE * (x + GELU_CUBIC * x * x * x)));
+                *y = x / (1.0 + exp(-twice_u(x)));
             }
         }
     }
 
     fn gelu_backward(d: &mut [f32], x: &[f32]) -> () {
         for (d, &x) in d.iter_mut().zip(x) {
-            let s = 1.0 / (1.0 + exp(-GELU_SCALE * (x + GELU_CUBIC * x * x * x)));
+            let s = 1.0 / (1.0 + exp(-twice_u(x)));
             let slope = GELU_SCALE * (1.0 + 3.0 * GELU_CUBIC * x * x);
             *d *= s + x * s * (1.0 - s) * slope;
         }

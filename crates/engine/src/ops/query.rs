@@ -9,7 +9,7 @@ use super::scores::{Rows, gather, gather_transposed, padded, weigh};
 use super::{Attention, LstmLayer, Op};
 use crate::matmul::{Into, Mat, matmul, transpose};
 use crate::plan::{Buffers, Context, PlanBuilder, Var};
-use crate::simd::sum;
+use crate::simd::{sum, vectorised};
 use crate::small_matmul::small_matmul;
 
 /// Attention of queries `[batch, queries]` over the keys and values of a prefix run, and over themselves.
@@ -82,20 +82,36 @@ impl QueryAttention {
             let columns = padded(seen);
             small_matmul(scores, pad, Into::Overwrite, queries, Mat::dense(keys, size, columns));
         }
-        for (token, scores) in qkv.chunks_exact(row).zip(scores.chunks_exact_mut(pad)) {
-            scores[seen] = sum([&token[q_at..][..size], &token[k_at..]], |[q, k]| q * k);
-        }
+        own_scores(&mut scores[seen..], &qkv[q_at..], &qkv[k_at..], [n, size, row, pad]);
         let rows = Rows { first: seen, seen_grows: false, columns: pad, size };
         weigh(self.prefix.kind.weighting, scores, pad, rows);
-        for (i, token) in qkv.chunks_exact(row).enumerate() {
-            let weight = scores[i * pad + seen];
-            let place = &mut out[i * width + head * size..][..size];
-            place.iter_mut().zip(&token[v_at..]).for_each(|(o, &v)| *o = weight * v);
-        }
+        own_values(&mut out[head * size..], &scores[seen..], &qkv[v_at..], [n, size, row, pad, width]);
         if seen > 0 {
             let weights = Mat::strided(scores, n, seen, pad);
             gather(values, &before[v_at..], [seen, size, row]);
             small_matmul(&mut out[head * size..], width, Into::Add, weights, Mat::dense(values, seen, size));
+        }
+    }
+}
+
+vectorised! {
+    /// scores`[i]` = q`[i]`·k`[i]`, of each query with its own key.
+    fn own_scores(scores: &mut [f32], q: &[f32], k: &[f32], sizes: [usize; 4]) -> () {
+        let [n, size, row, pad] = sizes;
+        for i in 0..n {
+            scores[i * pad] = sum([&q[i * row..][..size], &k[i * row..][..size]], |[q, k]| q * k);
+        }
+    }
+
+    /// out`[i]` = weights`[i]` v`[i]`, of each query with its own value.
+    fn own_values(out: &mut [f32], weights: &[f32], v: &[f32], sizes: [usize; 5]) -> () {
+        let [n, size, row, pad, width] = sizes;
+        for i in 0..n {
+            let weight = weights[i * pad];
+            let (out, v) = (&mut out[i * width..][..size], &v[i * row..][..size]);
+            for (o, &v) in out.iter_mut().zip(v) {
+                *o = weight * v;
+            }
         }
     }
 }
