@@ -35,10 +35,10 @@ setup = ["echo prepared"]
 directives = ["--comment=a sweep"]
 "#;
 
-/// The sweep that is shipped for a first try, saving often enough to be interrupted, for this cluster.
+/// The sweep that is shipped for a first try, a little shorter and saving often enough to be interrupted, for this cluster.
 fn miniature() -> String {
     let plan = include_str!("../../../experiments/sweeps/miniature.toml");
-    let plan = plan.replace("base = \"../", "base = \"");
+    let plan = plan.replace("base = \"../", "base = \"").replace("steps = 1500", "steps = 1000");
     let plan = plan.replace("[axes]", "training.log_every = 50\ntraining.checkpoint_every = 100\n[axes]");
     plan + "partition = \"main\"\nsetup = [\"echo prepared\"]\ndirectives = [\"--comment=a sweep\"]\n"
 }

@@ -3,7 +3,7 @@
 //! A general product packs both sides anew in every call. Here the weights are packed once per pass and the rows of
 //! x are read where they lie; for a weight gradient both sides already run along the rows, so packing is copying.
 //!
-//! A packed side is cut into blocks of 256 inner values and those into panels of 64 columns, each of which
+//! A packed side is cut into blocks of 512 inner values and those into panels of 64 columns, each of which
 //! lies contiguously. A tile of the result stays in registers while a panel streams past it. Every element of the
 //! result is the same sum in the same order, whatever rows are computed together and however wide the registers
 //! are: pieces of rows may follow the number of threads.
@@ -21,11 +21,8 @@ use crate::simd::{LANES, arch, prefetch, prefetch_far};
 const PANEL: usize = 64;
 
 /// Inner values that one block sums over before the result is touched: a panel of this depth takes
-/// 64 KiB and streams from the second nearest cache.
-const DEPTH: usize = 256;
-
-/// Rows that a sum of outer products adds up before the result is touched.
-const SUMMED: usize = 512;
+/// 128 KiB and streams from the second nearest cache.
+const DEPTH: usize = 512;
 
 /// Rows of the largest tile: with four registers of columns it takes 24 of 32 registers and leaves room for
 /// the inputs.
@@ -209,8 +206,8 @@ pub fn add_outer_products(out: &mut [f32], x: Mat, y: Mat, sums: [&mut [f32]; 2]
     // The copies are borrowed out here: a closure inside the kernel need not be compiled for the kernel's instruction
     // set, and was then measured at a fiftieth of the speed.
     COPIES.with_borrow_mut(|sides| {
-        let left = SUMMED * x.cols.next_multiple_of(TILE);
-        sides.resize(sides.len().max(left + SUMMED * PANEL + 2 * LANES), 0.0);
+        let left = DEPTH * x.cols.next_multiple_of(TILE);
+        sides.resize(sides.len().max(left + DEPTH * PANEL + 2 * LANES), 0.0);
         let (left, panel) = sides.split_at_mut(left);
         arch().dispatch(OuterProducts { out, x, y, sums, left, panel: aligned(panel) });
     });
@@ -231,9 +228,9 @@ impl WithSimd for OuterProducts<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { out, x, y, sums: [x_sums, y_sums], left, panel } = self;
-        for from in (0..x.rows).step_by(SUMMED) {
-            let depth = SUMMED.min(x.rows - from);
-            let below = SUMMED.min(x.rows - from - depth);
+        for from in (0..x.rows).step_by(DEPTH) {
+            let depth = DEPTH.min(x.rows - from);
+            let below = DEPTH.min(x.rows - from - depth);
             let block = x.part([from, 0], [depth, x.cols]);
             let left = Left::<TILE>::columns(left, block);
             add_rows(x_sums, block);
