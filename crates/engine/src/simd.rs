@@ -39,27 +39,17 @@ macro_rules! vectorised {
 }
 pub(crate) use vectorised;
 
-/// Asks for a value to be brought to the nearest cache, without waiting for it.
-#[inline(always)]
-pub(crate) fn prefetch(value: *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction is part of every x86-64 CPU, reads nothing and never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(value.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
-}
+/// Places for [`prefetch`], as the instruction numbers them: the nearest cache, and the second nearest.
+pub(crate) const NEAREST: i32 = 3;
+pub(crate) const SECOND: i32 = 2;
 
-/// Asks for a value to be brought to the second nearest cache, without waiting for it.
+/// Asks for a value to be brought to a cache, without waiting for it.
 #[inline(always)]
-pub(crate) fn prefetch_far(value: *const f32) {
+pub(crate) fn prefetch<const CACHE: i32>(value: *const f32) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction is part of every x86-64 CPU, reads nothing and never faults.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(value.cast());
+        std::arch::x86_64::_mm_prefetch::<CACHE>(value.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = value;

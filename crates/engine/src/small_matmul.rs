@@ -14,7 +14,7 @@ use crate::simd::{LANES, arch};
 /// # Panics
 /// If the shapes do not fit or a view reaches past its slice.
 pub fn small_matmul(out: &mut [f32], out_stride: usize, into: Into, a: Mat, b: Mat) {
-    if b.col_stride != 1 || !b.cols.is_multiple_of(LANES) || (a.row_stride != 1 && a.col_stride != 1) {
+    if b.col_stride != 1 || !b.cols.is_multiple_of(LANES) {
         return matmul(out, out_stride, into, a, b);
     }
     assert_eq!(a.cols, b.rows, "inner sizes of a product differ");
@@ -37,86 +37,56 @@ impl WithSimd for Product<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        // Addresses that are known but for one register cost nothing; so rows or columns of `a` must be adjacent.
-        match (self.a.row_stride, self.a.col_stride) {
-            (_, 1) => self.tiles::<S, false>(simd),
-            _ => self.tiles::<S, true>(simd),
+        let (rows, cols) = (self.a.rows, self.b.cols);
+        let mut col = 0;
+        while col < cols {
+            // Eight rows by two registers leave room for the inputs among 32 registers.
+            let wide = cols - col >= 2 * S::F32_LANES;
+            let mut row = 0;
+            while row < rows {
+                row += match (rows - row, wide) {
+                    (8.., true) => self.tile::<S, 8, 2>(simd, row, col),
+                    (4.., true) => self.tile::<S, 4, 2>(simd, row, col),
+                    (2.., true) => self.tile::<S, 2, 2>(simd, row, col),
+                    (_, true) => self.tile::<S, 1, 2>(simd, row, col),
+                    (8.., false) => self.tile::<S, 8, 1>(simd, row, col),
+                    (_, false) => self.tile::<S, 1, 1>(simd, row, col),
+                };
+            }
+            col += if wide { 2 * S::F32_LANES } else { S::F32_LANES };
         }
     }
 }
 
 impl Product<'_> {
-    /// All tiles; `ADJACENT`: whether the rows of `a` lie side by side, or else its columns.
-    #[inline(always)]
-    fn tiles<S: Simd, const ADJACENT: bool>(&mut self, simd: S) {
-        let (rows, cols) = (self.a.rows, self.b.cols);
-        let mut col = 0;
-        while col < cols {
-            // Tiles leave room for the inputs among 32 registers, or 16 where registers are shorter.
-            let registers = match (cols - col) / S::F32_LANES {
-                4.. if S::F32_LANES >= LANES => 4,
-                2.. => 2,
-                _ => 1,
-            };
-            let mut row = 0;
-            while row < rows {
-                row += match (rows - row, registers) {
-                    (6.., 4) => self.tile::<S, 6, 4, ADJACENT>(simd, row, col),
-                    (2.., 4) => self.tile::<S, 2, 4, ADJACENT>(simd, row, col),
-                    (_, 4) => self.tile::<S, 1, 4, ADJACENT>(simd, row, col),
-                    (8.., 2) => self.tile::<S, 8, 2, ADJACENT>(simd, row, col),
-                    (2.., 2) => self.tile::<S, 2, 2, ADJACENT>(simd, row, col),
-                    (_, 2) => self.tile::<S, 1, 2, ADJACENT>(simd, row, col),
-                    (8.., _) => self.tile::<S, 8, 1, ADJACENT>(simd, row, col),
-                    _ => self.tile::<S, 1, 1, ADJACENT>(simd, row, col),
-                };
-            }
-            col += registers * S::F32_LANES;
-        }
-    }
-
     /// Computes `ROWS` rows by `REGISTERS` registers of the result; returns `ROWS`.
     #[inline(always)]
-    fn tile<S: Simd, const ROWS: usize, const REGISTERS: usize, const ADJACENT: bool>(
+    fn tile<S: Simd, const ROWS: usize, const REGISTERS: usize>(
         &mut self,
         simd: S,
         row: usize,
         col: usize,
     ) -> usize {
-        /// Inner values per round of the loop: one address per row is advanced per round, not per value.
-        const ROUND: usize = 4;
         let width = REGISTERS * S::F32_LANES;
         let (a, b) = (self.a, self.b);
-        assert!(row + ROWS <= a.rows && col + width <= b.cols);
         let mut sums = [[simd.splat_f32s(0.0); REGISTERS]; ROWS];
-        let mut b_row = b.data.as_ptr().wrapping_add(col);
-        let mut a_rows: [*const f32; ROWS] =
-            array::from_fn(|r| a.data.as_ptr().wrapping_add((row + r) * a.row_stride));
-        let mut k = 0;
-        while k < a.cols {
-            let round = if a.cols - k >= ROUND { ROUND } else { 1 };
-            for i in 0..round {
-                // SAFETY: tiles lie within the result, so `k + i`, `row + r` and `col..col + width` are indices of the
-                // views, and `small_matmul` has asserted that the views lie within their slices. Checks in this loop
-                // would take as long as the sums.
-                unsafe {
-                    let values = b_row.wrapping_add(i * b.row_stride).cast::<S::f32s>();
-                    let values: [S::f32s; REGISTERS] = array::from_fn(|v| values.add(v).read_unaligned());
-                    for (r, sums) in sums.iter_mut().enumerate() {
-                        let factor = match ADJACENT {
-                            true => *a_rows[0].add(i * a.col_stride + r),
-                            false => *a_rows[r].add(i),
-                        };
-                        let factor = simd.splat_f32s(factor);
-                        for (sum, &b) in sums.iter_mut().zip(&values) {
-                            *sum = simd.mul_add_f32s(factor, b, *sum);
-                        }
-                    }
+        debug_assert!(row + ROWS <= a.rows && col + width <= b.cols);
+        for k in 0..a.cols {
+            // SAFETY: tiles lie within the result, so `k`, `row + r` and `col..col + width` are indices of the
+            // views, and `small_matmul` has asserted that the views lie within their slices. Checks in this loop
+            // would take as long as the sums.
+            let b_row =
+                unsafe { b.data.get_unchecked(k * b.row_stride + col..k * b.row_stride + col + width) };
+            let (b_row, _) = S::as_simd_f32s(b_row);
+            let b_row: [S::f32s; REGISTERS] = array::from_fn(|v| b_row[v]);
+            for (r, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: as above.
+                let factor = unsafe { *a.data.get_unchecked((row + r) * a.row_stride + k * a.col_stride) };
+                let factor = simd.splat_f32s(factor);
+                for (sum, &b) in sums.iter_mut().zip(&b_row) {
+                    *sum = simd.mul_add_f32s(factor, b, *sum);
                 }
             }
-            b_row = b_row.wrapping_add(round * b.row_stride);
-            a_rows = a_rows.map(|row| row.wrapping_add(round * a.col_stride));
-            k += round;
         }
         for (r, sums) in sums.iter().enumerate() {
             let place = &mut self.out[(row + r) * self.out_stride + col..][..width];

@@ -34,7 +34,11 @@ pub(super) fn gather(out: &mut [f32], x: &[f32], [tokens, size, row]: [usize; 3]
 /// out`[i, t]` = x`[t, i]`, columns padded with zeros to whole registers.
 pub(super) fn gather_transposed(out: &mut [f32], x: &[f32], [tokens, size, row]: [usize; 3]) {
     let pad = padded(tokens);
-    transpose_into(out, x, tokens, size, row, pad);
+    for t in 0..tokens {
+        for (i, &x) in x[t * row..][..size].iter().enumerate() {
+            out[i * pad + t] = x;
+        }
+    }
     for out in out.chunks_exact_mut(pad).take(size) {
         out[tokens..].fill(0.0);
     }
@@ -62,28 +66,6 @@ impl Rows {
 }
 
 vectorised! {
-    /// out`[i, t]` = x`[t, i]`, in square tiles that fit into registers.
-    fn transpose_into(out: &mut [f32], x: &[f32], tokens: usize, size: usize, row: usize, pad: usize) -> () {
-        const SIDE: usize = 4;
-        let (whole_tokens, whole_size) = (tokens / SIDE * SIDE, size / SIDE * SIDE);
-        for t in (0..whole_tokens).step_by(SIDE) {
-            let rows: [&[f32]; SIDE] = std::array::from_fn(|r| &x[(t + r) * row..][..whole_size]);
-            for i in (0..whole_size).step_by(SIDE) {
-                let tile: [[f32; SIDE]; SIDE] = std::array::from_fn(|r| [rows[r][i], rows[r][i + 1], rows[r][i + 2], rows[r][i + 3]]);
-                for c in 0..SIDE {
-                    let place = &mut out[(i + c) * pad + t..][..SIDE];
-                    place.copy_from_slice(&[tile[0][c], tile[1][c], tile[2][c], tile[3][c]]);
-                }
-            }
-        }
-        for t in 0..tokens {
-            let from = if t < whole_tokens { whole_size } else { 0 };
-            for i in from..size {
-                out[i * pad + t] = x[t * row + i];
-            }
-        }
-    }
-
     /// Turns scores q·k into weights in place; columns that a row does not see become 0.
     pub(super) fn weigh(weighting: Weighting, scores: &mut [f32], pad: usize, rows: Rows) -> () {
         let scale = 1.0 / (rows.size as f32).sqrt();

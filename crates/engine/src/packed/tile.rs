@@ -6,7 +6,7 @@ use pulp::Simd;
 
 use super::{PANEL, TILE};
 use crate::matmul::{Into, Mat};
-use crate::simd::{LANES, prefetch, prefetch_far};
+use crate::simd::{LANES, NEAREST, SECOND, prefetch};
 
 /// The left-hand side of a block, in strips of [`TILE`] rows; inner values of a row lie `STEP` apart.
 #[derive(Clone, Copy)]
@@ -162,9 +162,9 @@ unsafe fn sums<S: Simd, const N: usize, const R: usize, const STEP: usize>(
     for (i, round) in rounds.iter().enumerate() {
         let line =
             |(from, stride): (*const f32, usize)| from.wrapping_add(i / LINES * stride + i % LINES * LANES);
-        prefetch_far(line(soon));
+        prefetch::<SECOND>(line(soon));
         if i < N * LINES {
-            prefetch(line(place));
+            prefetch::<NEAREST>(line(place));
         }
         for (k, b) in round.iter().enumerate() {
             // SAFETY: as promised by the caller.
