@@ -22,6 +22,7 @@ pub(crate) const FRAGMENTS: &str = include_str!("kernels/fragments.cuh");
 pub(crate) const GELU: &str = include_str!("kernels/gelu.cuh");
 pub(crate) const ROWS: &str = include_str!("kernels/rows.cu");
 pub(crate) const ATTENTION: &str = include_str!("kernels/attention.cu");
+pub(crate) const ATTENTION_BACKWARD: &str = include_str!("kernels/attention_backward.cu");
 pub(crate) const WIDE: &str = include_str!("kernels/wide.cu");
 pub(crate) const LSTM: &str = include_str!("kernels/lstm.cu");
 pub(crate) const ADAM: &str = include_str!("kernels/adam.cu");

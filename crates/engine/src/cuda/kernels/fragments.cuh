@@ -80,6 +80,39 @@ __device__ __forceinline__ Right right(const half_t* p, int stride) {
 #endif
 }
 
+// Two neighbouring right-hand sides at once. b[n][k, i] = p[(8 n + i) · stride + k]
+__device__ __forceinline__ void rights_of_rows(Right (&b)[2], const half_t* p, int stride) {
+#if STAGED
+    const int lane = threadIdx.x % WARP;
+    const u32 address = shared_address(p + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[1].x[0]), "=r"(b[1].x[1])
+                 : "r"(address)
+                 : "memory");
+#else
+    b[0] = right_of_rows(p, stride);
+    b[1] = right_of_rows(p + 8 * stride, stride);
+#endif
+}
+
+// b[n][k, i] = p[k · stride + 8 n + i]; beyond the last column, the second is whatever lies there.
+__device__ __forceinline__ void rights(Right (&b)[2], const half_t* p, int stride) {
+#if STAGED
+    const int lane = threadIdx.x % WARP;
+    const u32 address = shared_address(p + (lane % 16) * stride + lane / 16 * 8);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[1].x[0]), "=r"(b[1].x[1])
+                 : "r"(address)
+                 : "memory");
+#else
+    b[0] = right(p, stride);
+    b[1] = right(p + 8, stride);
+#endif
+}
+
+// A product with it adds up the rows of the other side.
+__device__ __forceinline__ Left ones() { return Left{{0x3f803f80u, 0x3f803f80u, 0x3f803f80u, 0x3f803f80u}}; }
+
 // The left-hand side whose columns are two neighbouring results.
 __device__ __forceinline__ Left left_of(const float (*results)[4]) {
     return Left{{pack2(results[0][0], results[0][1]), pack2(results[0][2], results[0][3]),
@@ -154,6 +187,21 @@ __device__ __forceinline__ Right right(const float* p, int stride) {
     const int g = (threadIdx.x % WARP) / 4, c = threadIdx.x % 4;
     const float values[2] = {p[2 * c * stride + g], p[(2 * c + 1) * stride + g]};
     return split<Right>(values);
+}
+
+__device__ __forceinline__ void rights_of_rows(Right (&b)[2], const float* p, int stride) {
+    b[0] = right_of_rows(p, stride);
+    b[1] = right_of_rows(p + 8 * stride, stride);
+}
+
+__device__ __forceinline__ void rights(Right (&b)[2], const float* p, int stride) {
+    b[0] = right(p, stride);
+    b[1] = right(p + 8, stride);
+}
+
+__device__ __forceinline__ Left ones() {
+    const float values[4] = {1, 1, 1, 1};
+    return split<Left>(values);
 }
 
 // The left-hand side whose columns are a result.

@@ -2,7 +2,7 @@
 
 use super::{Lowering, Parts, Place};
 use crate::cuda::Precision;
-use crate::cuda::compiler::{ATTENTION, COMMON, FRAGMENTS, KernelSource};
+use crate::cuda::compiler::{ATTENTION, ATTENTION_BACKWARD, COMMON, FRAGMENTS, KernelSource};
 use crate::cuda::error::CudaError;
 use crate::cuda::product::Kind;
 use crate::cuda::program::{Argument, Command, Launch, Work};
@@ -59,7 +59,12 @@ pub(super) fn source(
         ("WEIGHTING", op.kind.weighting as usize),
         ("STAGED", usize::from(sizes.staged(mode, block_memory))),
     ];
-    Ok(KernelSource::new("attention", precision, &defines, &[COMMON, FRAGMENTS, ATTENTION]))
+    Ok(KernelSource::new(
+        "attention",
+        precision,
+        &defines,
+        &[COMMON, FRAGMENTS, ATTENTION, ATTENTION_BACKWARD],
+    ))
 }
 
 impl Lowering<'_> {
