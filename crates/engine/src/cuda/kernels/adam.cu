@@ -20,28 +20,31 @@ struct Progress {
 };
 
 #define NORM_THREADS 256
+// Groups of four that a thread loads at once, and whose squares it adds in float.
+#define NORM_TOGETHER 12
 
-// parts[block] = Σ grads² over the block's share
-extern "C" __global__ void __launch_bounds__(NORM_THREADS) norm_parts(double* parts, const float* grads, u64 count) {
+// parts[block] = Σ grads² over the block's share. There are two blocks to a multiprocessor, which ptxas is to know: it
+// would save registers for more.
+extern "C" __global__ void __launch_bounds__(NORM_THREADS, 2) norm_parts(double* parts, const float* grads, u64 count) {
     __shared__ double lanes[NORM_THREADS];
     const u64 share = (count + 4ull * gridDim.x - 1) / (4ull * gridDim.x) * 4;
     const u64 first = share * blockIdx.x, end = min(count, first + share);
-    float sum = 0;
     double total = 0;
-    int pieces = 0;
-    for (u64 i = first + 4 * threadIdx.x; i < end; i += 4 * NORM_THREADS) {
-        if (i + 4 <= end) {
-            const float4 g = load4(grads + i);
-            sum += (g.x * g.x + g.y * g.y) + (g.z * g.z + g.w * g.w);
-        } else {
-            for (u64 j = i; j < end; ++j) sum += grads[j] * grads[j];
+    // The buffer ends with zeros to spare, so that the last group is whole.
+    for (u64 i = first + 4 * threadIdx.x; i < end; i += NORM_TOGETHER * 4 * NORM_THREADS) {
+        float4 g[NORM_TOGETHER];
+#pragma unroll
+        for (int n = 0; n < NORM_TOGETHER; ++n) {
+            const u64 at = i + n * 4 * NORM_THREADS;
+            g[n] = at < end ? load4(grads + at) : make_float4(0, 0, 0, 0);
         }
-        if (++pieces % 16 == 0) {
-            total += sum;
-            sum = 0;
-        }
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < NORM_TOGETHER; ++n)
+            sum += (g[n].x * g[n].x + g[n].y * g[n].y) + (g[n].z * g[n].z + g[n].w * g[n].w);
+        total += sum;
     }
-    lanes[threadIdx.x] = total + sum;
+    lanes[threadIdx.x] = total;
     __syncthreads();
     for (int half = NORM_THREADS / 2; half > 0; half /= 2) {
         if (threadIdx.x < half) lanes[threadIdx.x] += lanes[threadIdx.x + half];

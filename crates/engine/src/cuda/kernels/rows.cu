@@ -78,7 +78,8 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP)
         FOR_GROUPS(g, at) {
             const u64 place = (u64)row * WIDTH + at;
             next_d[g] = load4(dout + place);
-            next_z[g] = load4(x + place);
+            // Read for the last time: the cache is for what was written since.
+            next_z[g] = __ldcs(reinterpret_cast<const float4*>(x + place));
             next_old[g] = before ? load4(before + place) : make_float4(0, 0, 0, 0);
         }
     };
@@ -139,19 +140,21 @@ __device__ __forceinline__ void stage_tokens(float (&to)[TOKEN_ROWS][FEATURES], 
 extern "C" __global__ void read_in(float* out, half_t* out_half, const float* tokens, const float* w, const float* b,
                                    const float* positions, int rows, int rows_per_block, int period) {
     await_previous();
-    __shared__ float token[TOKEN_ROWS][FEATURES];
+    __shared__ __align__(16) float token[TOKEN_ROWS][FEATURES];
     const int begin = blockIdx.x * rows_per_block, end = min(rows, begin + rows_per_block);
     const int e = threadIdx.x;
     float weights[FEATURES];
 #pragma unroll
     for (int f = 0; f < FEATURES; ++f) weights[f] = w[e * FEATURES + f];
     const float bias = b[e];
+    int position = begin % period;
     for (int first = begin; first < end; first += TOKEN_ROWS) {
         stage_tokens(token, tokens, first, end);
 #pragma unroll 4
         for (int row = first; row < min(first + TOKEN_ROWS, end); ++row) {
             float sum = bias;
-            if (positions) sum += positions[(row % period) * WIDTH + e];
+            if (positions) sum += positions[position * WIDTH + e];
+            position = position + 1 == period ? 0 : position + 1;
 #pragma unroll
             for (int f = 0; f < FEATURES; ++f) sum += token[row - first][f] * weights[f];
             out[(u64)row * WIDTH + e] = sum;
@@ -164,7 +167,7 @@ extern "C" __global__ void read_in(float* out, half_t* out_half, const float* to
 extern "C" __global__ void read_in_backward(float* partials, const half_t* d, const float* tokens, int rows,
                                             int rows_per_block) {
     await_previous();
-    __shared__ float token[TOKEN_ROWS][FEATURES];
+    __shared__ __align__(16) float token[TOKEN_ROWS][FEATURES];
     const int begin = blockIdx.x * rows_per_block, end = min(rows, begin + rows_per_block);
     const int e = threadIdx.x;
     float sums[FEATURES], sum = 0;
@@ -341,17 +344,17 @@ struct Sum {
 extern "C" __global__ void __launch_bounds__(8 * WARP) add_parts(const Sum* sums, int count) {
     await_previous();
     __shared__ float lanes[8][WARP];
-    int which = 0, beyond = count;
-    while (which + 1 < beyond) {
-        const int middle = (which + beyond) / 2;
-        if (sums[middle].first_block <= (int)blockIdx.x) which = middle;
-        else beyond = middle;
+    // The table is in order: how many sums begin at this block or before it is the number of this block's.
+    int begun = 0;
+    for (int i = 0; i < count; i += 8 * WARP) {
+        const int other = i + threadIdx.x;
+        begun += __syncthreads_count(other < count && sums[other].first_block <= (int)blockIdx.x);
     }
-    const Sum s = sums[which];
+    const Sum s = sums[begun - 1];
     const int column = ((int)blockIdx.x - s.first_block) * WARP + threadIdx.x % WARP, lane = threadIdx.x / WARP;
     float sum = 0;
     if (column < s.count) {
-#pragma unroll 4
+#pragma unroll 8
         for (int part = lane; part < s.parts; part += 8) sum += s.from[(u64)part * s.stride + column];
     }
     lanes[lane][threadIdx.x % WARP] = sum;
