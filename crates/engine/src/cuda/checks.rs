@@ -74,6 +74,8 @@ pub fn cases() -> Vec<Case> {
         gpt2("ReLU activation", Gpt2Config { activation: Activation::Relu, ..base.clone() }, 4, 22),
         gpt2("long prompts", Gpt2Config { positions: 202, ..base.clone() }, 2, 202),
         gpt2("the paper's network", Gpt2Config { layers: 3, ..Gpt2Config::default() }, 8, 82),
+        // Enough rows that every block of a wide product has several tiles.
+        gpt2("a large batch", Gpt2Config { layers: 1, ..Gpt2Config::default() }, 120, 82),
         lstm("LSTM", [64, 3], 5, 22),
         lstm("narrow LSTM", [8, 2], 3, 7),
         lstm("LSTM of one token", [16, 3], 2, 1),
