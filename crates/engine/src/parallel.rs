@@ -3,7 +3,9 @@
 //! Where every row is computed by itself, pieces may follow the number of threads; where rows are summed, pieces
 //! follow the shape alone.
 
-use crate::packed::{ROWS, TILE};
+use std::sync::Mutex;
+
+use crate::packed::ROWS;
 
 /// Prompts that pass through a stage together when a prompt is rows that do not wait for each other: few enough for
 /// what they make on the way to stay in the second nearest cache, many enough for a product.
@@ -28,9 +30,27 @@ pub fn block_rows(width: usize) -> usize {
     (VALUES / width.max(1) / ROWS).max(1) * ROWS
 }
 
-/// Rows of a weight gradient that one task computes: whole tiles, few enough to stay in the second nearest cache.
-pub fn gradient_rows(rows: usize) -> usize {
-    const FEWEST: usize = 4 * TILE;
-    const MOST: usize = 43 * TILE;
-    rows.div_ceil(rayon::current_num_threads()).clamp(FEWEST, MOST).next_multiple_of(TILE)
+/// Does pieces of work in order, each by the thread that is free next; every thread has a worker.
+pub fn deal_with<W: Send, T: Send>(
+    workers: &mut [W],
+    pieces: impl IntoIterator<Item = T, IntoIter: Send>,
+    work: impl Fn(&mut W, T) + Sync,
+) {
+    let pieces = Mutex::new(pieces.into_iter());
+    let run = |worker: &mut W| {
+        loop {
+            let Some(piece) = pieces.lock().unwrap_or_else(|e| e.into_inner()).next() else { break };
+            work(worker, piece);
+        }
+    };
+    match workers {
+        [worker] => run(worker),
+        workers => rayon::scope(|scope| workers.iter_mut().for_each(|worker| scope.spawn(|_| run(worker)))),
+    }
+}
+
+/// As [`deal_with`], on all threads.
+pub fn deal<T: Send>(pieces: Vec<T>, work: impl Fn(T) + Sync) {
+    let threads = rayon::current_num_threads().min(pieces.len());
+    deal_with(&mut vec![(); threads], pieces, |(), piece| work(piece));
 }

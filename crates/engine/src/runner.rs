@@ -1,13 +1,13 @@
 //! Runs a network's plan: tokens in, hidden states, predictions, loss and gradients out.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::buffers::{Buffers, Context, Lane, Prefix, Share};
+use crate::buffers::{Buffers, Context, Prefix, Share};
 use crate::error::{EngineError, check_len};
 use crate::intervene::{Change, Intervention, Positions};
-use crate::ops::{Attention, LstmLayer};
+use crate::ops::{Attention, LstmLayer, add_weight_gradients};
+use crate::parallel::deal_with;
 use crate::parameters::{PackedParams, Parameters, Way};
 use crate::plan::{Mode, Plan, Stage, Var};
 
@@ -84,7 +84,7 @@ fn add_up(profile: &mut Option<Profile>, pass: &str, plan: &Plan, seconds: &[f64
 
 /// Carries all groups of prompts through a stage, dealt to threads as these become free. `work` takes one group, and
 /// a place for the seconds that each operation took.
-pub(crate) fn deal(
+pub(crate) fn carry(
     buffers: &mut Buffers,
     plan: &Plan,
     stage: &Stage,
@@ -97,22 +97,14 @@ pub(crate) fn deal(
     }
     let threads = rayon::current_num_threads().min(plan.batch.div_ceil(plan.group));
     let (shares, lanes) = buffers.shares(plan, threads);
-    let shares = Mutex::new(shares);
-    let run = |lane: &mut Lane| {
+    deal_with(lanes, shares, |lane, share| {
         let mut seconds = std::mem::take(&mut lane.seconds);
-        seconds.fill(0.0);
-        loop {
-            let Some(share) = shares.lock().unwrap_or_else(|e| e.into_inner()).next() else { break };
-            work(&mut share.with_lane(plan, lane), &mut seconds);
-        }
+        work(&mut share.with_lane(plan, lane), &mut seconds);
         lane.seconds = seconds;
-    };
-    match &mut *lanes {
-        [lane] => run(lane),
-        lanes => rayon::scope(|scope| lanes.iter_mut().for_each(|lane| scope.spawn(|_| run(lane)))),
-    }
+    });
     for lane in lanes {
         seconds.iter_mut().zip(&lane.seconds).for_each(|(all, own)| *all += own / threads as f64);
+        lane.seconds.fill(0.0);
     }
     seconds
 }
@@ -197,7 +189,7 @@ impl Runner {
                 own
             });
             let context = Context { params: params.flat, packed, prefix };
-            let seconds = deal(buffers, plan, stage, |share, seconds| {
+            let seconds = carry(buffers, plan, stage, |share, seconds| {
                 for i in stage.ops.clone() {
                     let start = timed.then(Instant::now);
                     plan.ops[i].forward(share, context);
@@ -230,7 +222,7 @@ impl Runner {
             packed.pack(&plan.ops[stage.ops.clone()], params, Way::Back);
             note(profile, "pack", start);
             let context = Context { params, packed, prefix: None };
-            let seconds = deal(buffers, plan, stage, |share, seconds| {
+            let seconds = carry(buffers, plan, stage, |share, seconds| {
                 for &step in &stage.backward {
                     let start = timed.then(Instant::now);
                     plan.ops[step.op].backward(share, context, step);
@@ -238,11 +230,14 @@ impl Runner {
                 }
             });
             add_up(profile, "backward", plan, &seconds);
-            for &step in &stage.backward {
-                let (op, start) = (&plan.ops[step.op], Instant::now());
-                op.weight_gradients(buffers, dparams, step);
-                note(profile, &format!("weights {}", op.label()), start);
-            }
+            let start = Instant::now();
+            let steps = || stage.backward.iter().map(|&step| (&plan.ops[step.op], step));
+            let gradients = steps().flat_map(|(op, step)| op.weight_gradients(buffers, step)).collect();
+            add_weight_gradients(dparams, gradients);
+            note(profile, "weight gradients", start);
+            let start = Instant::now();
+            steps().for_each(|(op, step)| op.other_gradients(buffers, dparams, step));
+            note(profile, "other gradients", start);
         }
     }
 

@@ -73,7 +73,7 @@ impl LayerNorm {
     }
 
     /// Adds up what the prompts contributed, in their order.
-    pub(super) fn weight_gradients(&self, buffers: &Buffers, dparams: &mut [f32]) {
+    pub(super) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32]) {
         for contribution in buffers.value(self.contributions()).chunks_exact(2 * self.width) {
             let (dgain, dbias) = contribution.split_at(self.width);
             self.gain.of_mut(dparams).iter_mut().zip(dgain).for_each(|(t, &d)| *t += d);

@@ -1,12 +1,11 @@
 //! y = x W + b, with whatever follows it fused: one pass over memory instead of two.
 
-use rayon::prelude::*;
-
+use super::weights::WeightGradient;
 use super::{Grads, Op};
 use crate::buffers::{Buffers, Context, Share};
 use crate::matmul::{Into, Mat};
-use crate::packed::{add_outer_products, product};
-use crate::parallel::{block_rows, gradient_rows};
+use crate::packed::product;
+use crate::parallel::block_rows;
 use crate::parameters::Matrix;
 use crate::params::Param;
 use crate::plan::{Mode, PlanBuilder, Var};
@@ -171,41 +170,22 @@ impl Linear {
         }
     }
 
-    pub(super) fn weight_gradients(&self, buffers: &Buffers, dparams: &mut [f32], dout: &[f32]) {
+    pub(super) fn weight_gradient<'a>(&self, buffers: &'a Buffers, dout: &'a [f32]) -> WeightGradient<'a> {
         let &Self { rows, inner, outer, .. } = self;
         let x = Mat::dense(buffers.value(self.x), rows, inner);
-        weight_gradient(dparams, [self.w, self.b], self.transposed, x, Mat::dense(dout, rows, outer));
+        let dout = Mat::dense(dout, rows, outer);
+        WeightGradient { w: self.w, b: self.b, transposed: self.transposed, x, dout }
+    }
+
+    /// Adds the gradient of the table of positions.
+    pub(super) fn other_gradients(&self, dparams: &mut [f32], dout: &[f32]) {
         if let Epilogue::Positions { table, tokens } = self.epilogue {
             let dtable = table.of_mut(dparams);
-            for (row, d) in dout.chunks_exact(outer).enumerate() {
-                let position = row % tokens;
-                dtable[position * outer..][..outer].iter_mut().zip(d).for_each(|(t, &d)| *t += d);
+            for prompt in dout.chunks_exact(tokens * self.outer) {
+                add_to(&mut dtable[..prompt.len()], prompt);
             }
         }
     }
-}
-
-/// dW += xᵀ dout and db += Σ rows of dout, for x `[rows, inner]` and dout `[rows, outer]`. Every task computes some rows
-/// of dW over all rows of x: each sum is in one order, however many tasks there are.
-pub(super) fn weight_gradient(dparams: &mut [f32], [w, b]: [Param; 2], transposed: bool, x: Mat, dout: Mat) {
-    let (left, right) = if transposed { (dout, x) } else { (x, dout) };
-    let piece = gradient_rows(left.cols);
-    let [dw, db] = disjoint(dparams, [w, b]);
-    // The rows of dout are added up by whoever reads them: each task some of them, or else the first task all.
-    let share = if transposed { piece } else { right.cols };
-    let tasks = dw.par_chunks_mut(piece * right.cols).enumerate();
-    let mut dbs: Vec<&mut [f32]> = db.chunks_mut(share).collect();
-    dbs.resize_with(left.cols.div_ceil(piece), Default::default);
-    tasks.zip(dbs).for_each(|((task, dw), db)| {
-        let left = left.part([0, task * piece], [left.rows, dw.len() / right.cols]);
-        let sums = if transposed { [db, &mut []] } else { [&mut [], db] };
-        add_outer_products(dw, left, right, sums);
-    });
-}
-
-/// Two parameters of one buffer at once.
-fn disjoint(params: &mut [f32], [first, second]: [Param; 2]) -> [&mut [f32]; 2] {
-    params.get_disjoint_mut([first, second].map(Param::range)).expect("parameters do not overlap")
 }
 
 /// √(2/π), and twice it: tanh-GELU is x·sigmoid(2u) with u = √(2/π)(x + 0.044715 x³).

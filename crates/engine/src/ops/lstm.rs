@@ -1,6 +1,6 @@
 //! One LSTM layer over all tokens, with PyTorch's gate order (input, forget, candidate, output).
 
-use super::linear::weight_gradient;
+use super::weights::WeightGradient;
 use super::{Grads, Op};
 use crate::buffers::{Buffers, Context, Share};
 use crate::matmul::{Into, Mat};
@@ -141,13 +141,17 @@ impl LstmLayer {
         share.put(self.gates, gates);
     }
 
-    pub(super) fn weight_gradients(&self, buffers: &Buffers, dparams: &mut [f32]) {
+    pub(super) fn weight_gradients<'a>(&self, buffers: &'a Buffers) -> [WeightGradient<'a>; 2] {
         let rows = self.batch * self.tokens;
-        let d = Mat::dense(buffers.value(self.gates), rows, 4 * self.width);
-        let x = Mat::dense(buffers.value(self.x), rows, self.inner);
-        let previous = Mat::dense(buffers.value(self.previous), rows, self.width);
-        weight_gradient(dparams, [self.w_ih, self.b_ih], true, x, d);
-        weight_gradient(dparams, [self.w_hh, self.b_hh], true, previous, d);
+        let dout = Mat::dense(buffers.value(self.gates), rows, 4 * self.width);
+        let gradient = |w, b, x, width| {
+            let x = Mat::dense(buffers.value(x), rows, width);
+            WeightGradient { w, b, transposed: true, x, dout }
+        };
+        [
+            gradient(self.w_ih, self.b_ih, self.x, self.inner),
+            gradient(self.w_hh, self.b_hh, self.previous, self.width),
+        ]
     }
 
     /// Walks prompts back through all tokens, turning gates into their gradients.

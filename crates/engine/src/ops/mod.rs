@@ -22,6 +22,7 @@ mod read_out;
 mod scores;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 pub use attention::{Attention, AttentionKind, Mask};
 pub use layer_norm::LayerNorm;
@@ -30,6 +31,7 @@ pub use lstm::LstmLayer;
 pub use query::{LstmQuery, QueryAttention};
 pub use read_out::{MeanSquare, ReadOut};
 pub use scores::Weighting;
+pub(crate) use weights::{WeightGradient, add_weight_gradients};
 
 use crate::buffers::{Buffers, Context, Share};
 use crate::parameters::Matrix;
@@ -175,15 +177,23 @@ impl Op {
         share.put_grad(step.dout, grads.dout);
     }
 
-    /// Adds the gradients of parameters to `dparams`, once all groups have computed those of the inputs.
-    pub(crate) fn weight_gradients(&self, buffers: &Buffers, dparams: &mut [f32], step: BackwardStep) {
+    /// The gradients of weight matrices that are to be computed once all groups have those of the inputs.
+    pub(crate) fn weight_gradients<'a>(&self, buffers: &'a Buffers, step: BackwardStep) -> Vec<WeightGradient<'a>> {
+        match self {
+            Op::Linear(op) => vec![op.weight_gradient(buffers, &buffers.grads[step.dout])],
+            Op::LstmLayer(op) => op.weight_gradients(buffers).into(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Adds the gradients of all other parameters.
+    pub(crate) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], step: BackwardStep) {
         let dout = &buffers.grads[step.dout];
         match self {
-            Op::Linear(op) => op.weight_gradients(buffers, dparams, dout),
-            Op::LayerNorm(op) => op.weight_gradients(buffers, dparams),
-            Op::LstmLayer(op) => op.weight_gradients(buffers, dparams),
-            Op::ReadOut(op) => op.weight_gradients(buffers, dparams, dout),
-            Op::Attention(_) | Op::MeanSquare(_) | Op::QueryAttention(_) | Op::LstmQuery(_) => {}
+            Op::Linear(op) => op.other_gradients(dparams, dout),
+            Op::LayerNorm(op) => op.other_gradients(buffers, dparams),
+            Op::ReadOut(op) => op.other_gradients(buffers, dparams, dout),
+            _ => {}
         }
     }
 }

@@ -67,7 +67,7 @@ impl ReadOut {
         }
     }
 
-    pub(super) fn weight_gradients(&self, buffers: &Buffers, dparams: &mut [f32], dout: &[f32]) {
+    pub(super) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], dout: &[f32]) {
         self.bias.of_mut(dparams)[0] += sum([dout], |[d]| d);
         let dw = self.w.of_mut(dparams);
         let prompts = buffers.value(self.x).chunks_exact(self.tokens * self.width);

@@ -4,7 +4,7 @@ use super::*;
 use crate::params::{Param, RandomSource, SplitMix};
 use crate::parameters::{PackedParams, Way};
 use crate::plan::{Mode, Plan, PlanBuilder};
-use crate::runner::deal;
+use crate::runner::carry;
 
 /// Tries an operation: random input, random parameters, mean square against random targets.
 struct Trial {
@@ -41,7 +41,7 @@ impl Trial {
         let packed = PackedParams::new(&self.plan, params);
         let context = Context { params, packed: &packed, prefix: None };
         for stage in &self.plan.stages {
-            deal(buffers, &self.plan, stage, |share, _| {
+            carry(buffers, &self.plan, stage, |share, _| {
                 self.plan.ops[stage.ops.clone()].iter().for_each(|op| op.forward(share, context));
             });
         }
@@ -65,12 +65,13 @@ impl Trial {
         packed.pack(&self.plan.ops, &self.params, Way::Back);
         let context = Context { params: &self.params, packed: &packed, prefix: None };
         for stage in self.plan.stages.iter().rev() {
-            deal(&mut buffers, &self.plan, stage, |share, _| {
+            carry(&mut buffers, &self.plan, stage, |share, _| {
                 stage.backward.iter().for_each(|&step| self.plan.ops[step.op].backward(share, context, step));
             });
-            for &step in &stage.backward {
-                self.plan.ops[step.op].weight_gradients(&buffers, &mut dparams, step);
-            }
+            let steps = || stage.backward.iter().map(|&step| (&self.plan.ops[step.op], step));
+            let gradients = steps().flat_map(|(op, step)| op.weight_gradients(&buffers, step)).collect();
+            add_weight_gradients(&mut dparams, gradients);
+            steps().for_each(|(op, step)| op.other_gradients(&buffers, &mut dparams, step));
         }
         let dinput = buffers.grads[self.plan.grad_of[self.input.0].expect("input")].clone();
         let differ = |analytic: &[f32], what: &str, loss: &mut dyn FnMut(usize, f32) -> f64| {
