@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::error::EngineError;
 use crate::buffers::Share;
+use crate::error::EngineError;
 use crate::ops::Op;
 use crate::plan::Var;
 use crate::runner::Graph;

@@ -10,7 +10,7 @@ use crate::packed::ROWS;
 /// Prompts that pass through a stage together when a prompt is rows that do not wait for each other: few enough for
 /// what they make on the way to stay in the second nearest cache, many enough for a product.
 pub fn prompts_per_group(batch: usize, tokens: usize) -> usize {
-    let ROWS_PER_GROUP: usize = std::env::var("GR").map_or(164, |v| v.parse().unwrap());
+    const ROWS_PER_GROUP: usize = 164;
     let fewest_groups = 2 * rayon::current_num_threads();
     (ROWS_PER_GROUP / tokens.max(1)).min(batch / fewest_groups).max(1)
 }

@@ -125,7 +125,8 @@ impl PlanBuilder {
             return self.kept(len);
         }
         let place = Place { len, passing: true };
-        let found = self.temporaries.iter().find(|(other, var)| *other == name && self.places[var.0] == place);
+        let found =
+            self.temporaries.iter().find(|(other, var)| *other == name && self.places[var.0] == place);
         if let Some(&(_, var)) = found {
             return var;
         }
@@ -251,5 +252,55 @@ impl Plan {
     /// Values in the buffer of a variable, for all prompts.
     pub(crate) fn len_of(&self, var: Var) -> usize {
         self.places[var.0].len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{lstm, r1, small};
+
+    #[test]
+    fn large_layers_are_stages_and_small_ones_share_one() {
+        for (case, stages) in [(r1(), 12), (small(), 1), (lstm(), 6)] {
+            let infer = case.network.graph(case.batch, 82.min(2 * case.points), Mode::Infer).unwrap();
+            let train = case.network.graph(case.batch, 82.min(2 * case.points), Mode::Train).unwrap();
+            assert_eq!(infer.plan.stages.len(), stages, "{}", case.name);
+            assert_eq!(train.plan.stages.len(), stages + 1, "{}: the loss is a stage of its own", case.name);
+        }
+    }
+
+    #[test]
+    fn what_passes_is_written_and_read_within_one_stage() {
+        for case in [r1(), small(), lstm()] {
+            let infer = case.network.graph(case.batch, 10, Mode::Infer).unwrap().plan;
+            assert!(infer.places.iter().any(|place| place.passing), "{}", case.name);
+            for stage in &infer.stages {
+                let mut made = Vec::new();
+                for op in &infer.ops[stage.ops.clone()] {
+                    for var in [op.input()].into_iter().chain(op.residual()) {
+                        assert!(!infer.places[var.0].passing || made.contains(&var), "{}", op.label());
+                    }
+                    made.push(op.out());
+                }
+            }
+            let train = case.network.graph(case.batch, 10, Mode::Train).unwrap().plan;
+            for stage in &train.stages {
+                let mut made = Vec::new();
+                for step in &stage.backward {
+                    assert!(!train.slots[step.dout].passing || made.contains(&step.dout), "{}", case.name);
+                    for route in [step.dresidual, step.dx] {
+                        match route {
+                            Route::Write(slot) => made.push(slot),
+                            Route::Add(slot) => assert!(!train.slots[slot].passing || made.contains(&slot)),
+                            Route::Nowhere => {}
+                        }
+                    }
+                    // Weight gradients read these at the end of the stage: nothing may be written there until then.
+                    let kept = stage.backward.iter().filter(|step| train.ops[step.op].keeps_dout());
+                    assert!(kept.filter(|kept| kept.dout == step.dout).count() <= 1, "{}", case.name);
+                }
+            }
+        }
     }
 }

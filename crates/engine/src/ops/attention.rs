@@ -120,13 +120,16 @@ impl Attention {
         let out = share.take(self.out);
         let mut kept = self.weights.map(|weights| share.take(weights));
         let (tokens, width) = (self.tokens, self.width());
-        let prompts = out.chunks_exact_mut(tokens * width).zip(share.value(self.qkv).chunks_exact(tokens * 3 * width));
+        let prompts =
+            out.chunks_exact_mut(tokens * width).zip(share.value(self.qkv).chunks_exact(tokens * 3 * width));
         with_scratch(self.scratch(), |scratch| {
             let (parts, own) = scratch.split_at_mut(2 * self.size * padded(tokens));
             for (prompt, (out, qkv)) in prompts.enumerate() {
                 for head in 0..self.heads {
                     let weights = match &mut kept {
-                        Some(kept) => &mut kept[(prompt * self.heads + head) * self.square()..][..self.square()],
+                        Some(kept) => {
+                            &mut kept[(prompt * self.heads + head) * self.square()..][..self.square()]
+                        }
                         None => &mut *own,
                     };
                     self.head_forward(head, out, qkv, parts, weights);
@@ -176,7 +179,8 @@ impl Attention {
         let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
         let values = share.value(self.qkv).chunks_exact(tokens * 3 * width);
         let values = values.zip(share.value(weights).chunks_exact(self.heads * self.square()));
-        let prompts = grads.dx.chunks_exact_mut(tokens * 3 * width).zip(grads.dout.chunks_exact(tokens * width));
+        let prompts =
+            grads.dx.chunks_exact_mut(tokens * 3 * width).zip(grads.dout.chunks_exact(tokens * width));
         with_scratch(self.scratch(), |scratch| {
             for ((dqkv, dout), (qkv, weights)) in prompts.zip(values) {
                 for (head, weights) in weights.chunks_exact(self.square()).enumerate() {

@@ -64,7 +64,10 @@ impl LayerNorm {
         let gain = self.gain.of(context.params);
         let contributions = share.take(self.contributions());
         let prompt = self.tokens * self.width;
-        let rows = share.value(self.x).chunks_exact(prompt).zip(share.value(self.stats).chunks_exact(2 * self.tokens));
+        let rows = share
+            .value(self.x)
+            .chunks_exact(prompt)
+            .zip(share.value(self.stats).chunks_exact(2 * self.tokens));
         let prompts = grads.dx.chunks_exact_mut(prompt).zip(grads.dout.chunks_exact(prompt)).zip(rows);
         for (((dx, dout), (x, stats)), sums) in prompts.zip(contributions.chunks_exact_mut(2 * self.width)) {
             normalise_backward(dx, grads.add_dx, sums, dout, x, stats, gain);

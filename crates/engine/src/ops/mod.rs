@@ -178,7 +178,11 @@ impl Op {
     }
 
     /// The gradients of weight matrices that are to be computed once all groups have those of the inputs.
-    pub(crate) fn weight_gradients<'a>(&self, buffers: &'a Buffers, step: BackwardStep) -> Vec<WeightGradient<'a>> {
+    pub(crate) fn weight_gradients<'a>(
+        &self,
+        buffers: &'a Buffers,
+        step: BackwardStep,
+    ) -> Vec<WeightGradient<'a>> {
         match self {
             Op::Linear(op) => vec![op.weight_gradient(buffers, &buffers.grads[step.dout])],
             Op::LstmLayer(op) => op.weight_gradients(buffers).into(),

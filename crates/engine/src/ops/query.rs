@@ -143,7 +143,8 @@ impl LstmQuery {
         let last = prefix.tokens.checked_sub(1);
         let states = |var| prefix.buffers.value(var).chunks_exact(prefix.total * width).skip(share.first);
         let before = states(self.prefix.out).zip(states(self.prefix.cells));
-        let outs = out.chunks_exact_mut(self.queries * width).zip(cells.chunks_exact_mut(self.queries * width));
+        let outs =
+            out.chunks_exact_mut(self.queries * width).zip(cells.chunks_exact_mut(self.queries * width));
         let prompts = outs.zip(gates.chunks_exact_mut(self.queries * gate_width));
         let x = share.value(self.x).chunks_exact(self.queries * inner);
         for ((((out, cells), gates), x), (prefix_h, prefix_c)) in prompts.zip(x).zip(before) {

@@ -1,8 +1,8 @@
 //! Every operation's gradients, for its input and its parameters, against finite differences.
 
 use super::*;
-use crate::params::{Param, RandomSource, SplitMix};
 use crate::parameters::{PackedParams, Way};
+use crate::params::{Param, RandomSource, SplitMix};
 use crate::plan::{Mode, Plan, PlanBuilder};
 use crate::runner::carry;
 
