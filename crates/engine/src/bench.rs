@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use crate::EngineError;
 use crate::adam::{Adam, AdamConfig};
-use crate::groups::GroupRunner;
 use crate::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use crate::params::{RandomSource, SplitMix};
 use crate::runner::Profile;
@@ -74,9 +73,10 @@ pub fn train(case: &Case, warm: usize, steps: usize) -> Result<Timing, EngineErr
     let mut params = layout.initial(&SplitMix::new(1));
     let mut grads = vec![0.0; layout.len()];
     let mut adam = Adam::new(AdamConfig::default(), layout.len());
-    let mut runner = GroupRunner::new(&case.network, case.batch, 2 * case.points)?;
+    let mut runner = case.network.runner(case.batch, 2 * case.points, Mode::Train)?;
     let (tokens, targets) = prompts(case);
-    runner.feed(&tokens, &targets)?;
+    runner.set_tokens(&tokens)?;
+    runner.set_targets(&targets)?;
     let mut loss = f32::NAN;
     let mut ms = Vec::with_capacity(steps);
     for step in 0..warm + steps {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::buffers::Share;
 use crate::error::EngineError;
 use crate::ops::Op;
-use crate::plan::{Buffers, Var};
+use crate::plan::Var;
 use crate::runner::Graph;
 
 /// A part of a Transformer whose output can be replaced. Layers count from 1: layer l makes hidden state l.
@@ -115,8 +116,8 @@ impl Change {
     }
 
     /// Replaces the output.
-    pub fn apply(&self, buffers: &mut Buffers, positions: Positions) {
-        let mut out = buffers.take(self.out);
+    pub fn apply(&self, share: &mut Share, positions: Positions) {
+        let out = share.take(self.out);
         let part = self.columns.len();
         for (row, out) in out.chunks_exact_mut(self.width).enumerate() {
             let place = &mut out[self.columns.clone()];
@@ -129,10 +130,10 @@ impl Change {
                 None => place.fill(0.0),
             }
             if let Some(stream) = self.stream {
-                let stream = &buffers.value(stream)[row * self.width..];
+                let stream = &share.value(stream)[row * self.width..];
                 place.iter_mut().zip(stream).for_each(|(o, s)| *o += s);
             }
         }
-        buffers.put(self.out, out);
+        share.put(self.out, out);
     }
 }

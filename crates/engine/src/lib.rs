@@ -27,10 +27,10 @@
 
 pub mod adam;
 pub mod bench;
+mod buffers;
 pub mod checkpoint;
 pub mod cuda;
 pub mod error;
-pub mod groups;
 pub mod hash;
 pub mod interchange;
 pub mod intervene;

@@ -139,18 +139,3 @@ pub fn add_gram(sums: &mut [f64], x: &[f64], size: usize) {
         }
     }
 }
-
-/// out`[j, i]` = x`[i, j]`: a transposed copy, walked in square tiles that stay in the nearest cache.
-pub fn transpose(out: &mut [f32], x: &[f32], rows: usize, cols: usize) {
-    const TILE: usize = 16;
-    assert!(out.len() >= rows * cols && x.len() >= rows * cols);
-    for i0 in (0..rows).step_by(TILE) {
-        for j0 in (0..cols).step_by(TILE) {
-            for j in j0..(j0 + TILE).min(cols) {
-                for i in i0..(i0 + TILE).min(rows) {
-                    out[j * rows + i] = x[i * cols + j];
-                }
-            }
-        }
-    }
-}

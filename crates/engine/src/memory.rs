@@ -1,4 +1,19 @@
-//! Memory for large buffers.
+//! Memory for large buffers, and for what a thread works in.
+
+use std::cell::RefCell;
+
+thread_local! {
+    /// What a thread works in: it goes through all its prompts in the same place, which stays in its caches.
+    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends the thread's scratch, `len` values of whatever was there before. Work may not ask for it again.
+pub(crate) fn with_scratch(len: usize, work: impl FnOnce(&mut [f32])) {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.resize(scratch.len().max(len), 0.0);
+        work(&mut scratch[..len]);
+    });
+}
 
 /// Zeros, in large pages where the system lends them: a network's buffers take hundreds of megabytes, and looking up the
 /// addresses of small pages costs some percent of a training step.

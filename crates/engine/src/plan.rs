@@ -1,11 +1,12 @@
 //! A plan: the operations of one network for one shape, and where every buffer lives.
 //!
-//! Plans are built once. Values keep a buffer each; gradients share buffers, because a gradient is only
-//! needed between the operation that writes it and the one that reads it.
+//! Plans are built once. Operations are grouped into stages: a few layers whose weights stay in the caches while one
+//! group of prompts after the other passes through them. Values keep a buffer each; gradients share buffers, because a
+//! gradient is only needed between the operation that writes it and the one that reads it.
 
-use crate::memory::zeros;
+use std::ops::Range;
+
 use crate::ops::Op;
-use crate::parameters::PackedParams;
 
 /// A value computed or fed in: an index into the plan's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +30,6 @@ pub(crate) enum Route {
     Write(usize),
     /// Later contribution: add to this gradient buffer.
     Add(usize),
-    /// It is the output's gradient unchanged and stays in the output's buffer.
-    Shared,
 }
 
 /// One step of the backward pass.
@@ -45,20 +44,52 @@ pub(crate) struct BackwardStep {
     pub dresidual: Route,
 }
 
+/// Operations that a group of prompts passes through in one go.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub ops: Range<usize>,
+    /// The way back through them; empty without a loss.
+    pub backward: Vec<BackwardStep>,
+    /// Whether it takes the whole batch at once.
+    pub whole: bool,
+}
+
+/// A buffer of values or gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Values, for all prompts together.
+    pub len: usize,
+    /// Whether it is needed within a stage only: then every thread has one that is large enough for its group of prompts,
+    /// and that stays in its caches.
+    pub passing: bool,
+}
+
 /// Collects operations, then assigns gradient buffers.
 #[derive(Debug)]
 pub struct PlanBuilder {
     ops: Vec<Op>,
-    lens: Vec<usize>,
+    places: Vec<Place>,
     wants_grad: Vec<bool>,
     mode: Mode,
+    batch: usize,
+    group: usize,
     temporaries: Vec<(&'static str, Var)>,
+    layers: Vec<usize>,
 }
 
 impl PlanBuilder {
-    /// An empty plan.
-    pub fn new(mode: Mode) -> Self {
-        Self { ops: Vec::new(), lens: Vec::new(), wants_grad: Vec::new(), mode, temporaries: Vec::new() }
+    /// An empty plan for `batch` prompts, of which `group` pass through a stage together.
+    pub fn new(mode: Mode, batch: usize, group: usize) -> Self {
+        Self {
+            ops: Vec::new(),
+            places: Vec::new(),
+            wants_grad: Vec::new(),
+            mode,
+            batch,
+            group,
+            temporaries: Vec::new(),
+            layers: Vec::new(),
+        }
     }
 
     /// What the plan is for.
@@ -66,11 +97,20 @@ impl PlanBuilder {
         self.mode
     }
 
+    /// Begins a layer: stages end here, and temporary buffers are not looked at any more.
+    pub fn begin_layer(&mut self) {
+        self.layers.push(self.ops.len());
+    }
+
+    fn place(&mut self, place: Place, wants_grad: bool) -> Var {
+        self.places.push(place);
+        self.wants_grad.push(wants_grad);
+        Var(self.places.len() - 1)
+    }
+
     /// A value fed in from outside. `wants_grad`: keep the gradient of the loss for it.
     pub fn input(&mut self, len: usize, wants_grad: bool) -> Var {
-        self.lens.push(len);
-        self.wants_grad.push(wants_grad);
-        Var(self.lens.len() - 1)
+        self.place(Place { len, passing: false }, wants_grad)
     }
 
     /// A buffer for a result that is looked at after the run.
@@ -78,17 +118,19 @@ impl PlanBuilder {
         self.input(len, true)
     }
 
-    /// A buffer for a result that only the next operations need. Without a backward pass, all buffers of
+    /// A buffer for a result that only the next operations of the layer need. Without a backward pass, all buffers of
     /// one name are one and the same.
     pub fn temporary(&mut self, name: &'static str, len: usize) -> Var {
         if self.mode == Mode::Train {
             return self.kept(len);
         }
-        let found = self.temporaries.iter().find(|(other, var)| *other == name && self.lens[var.0] == len);
+        let place = Place { len, passing: true };
+        let found =
+            self.temporaries.iter().find(|(other, var)| *other == name && self.places[var.0] == place);
         if let Some(&(_, var)) = found {
             return var;
         }
-        let var = self.kept(len);
+        let var = self.place(place, true);
         self.temporaries.push((name, var));
         var
     }
@@ -107,56 +149,79 @@ impl PlanBuilder {
         self.ops.push(op);
     }
 
+    /// Layers one after the other, as many in a stage as have few enough weights to stay in the caches.
+    fn stages(&self) -> Vec<Stage> {
+        const MOST_WEIGHTS: usize = 1 << 20;
+        let weights = |ops: &Range<usize>| -> usize {
+            let matrices = self.ops[ops.clone()].iter().flat_map(Op::matrices);
+            matrices.map(|matrix| matrix.param.len).sum()
+        };
+        let whole = self.ops.iter().position(Op::takes_whole_batch).unwrap_or(self.ops.len());
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let ends = self.layers.iter().skip(1).copied().chain([whole]);
+        for end in ends {
+            let layer = ranges.last().map_or(0, |before| before.end)..end;
+            match ranges.last_mut() {
+                Some(before) if weights(before) + weights(&layer) <= MOST_WEIGHTS => before.end = end,
+                _ => ranges.push(layer),
+            }
+        }
+        let stages = ranges.into_iter().map(|ops| Stage { ops, backward: Vec::new(), whole: false });
+        let last = Stage { ops: whole..self.ops.len(), backward: Vec::new(), whole: true };
+        stages.chain([last]).filter(|stage| !stage.ops.is_empty()).collect()
+    }
+
     /// Ends the plan. With a loss, the backward pass is planned too.
     pub fn finish(self, loss: Option<Var>) -> Plan {
-        let mut slots = Slots { of: vec![None; self.lens.len()], lens: Vec::new(), free: Vec::new() };
-        let mut backward = Vec::new();
+        let mut stages = self.stages();
+        let mut slots = Slots { of: vec![None; self.places.len()], places: Vec::new(), free: Vec::new() };
         if let Some(loss) = loss {
-            slots.assign(loss, self.lens[loss.0]);
+            slots.assign(loss, self.places[loss.0]);
         }
-        for (index, op) in self.ops.iter().enumerate().rev() {
-            let Some(dout) = slots.of[op.out().0] else { continue };
-            let mut shared = false;
-            let dresidual = match op.residual() {
-                Some(residual) if slots.of[residual.0].is_none() => {
-                    slots.of[residual.0] = Some(dout);
-                    shared = true;
-                    Route::Shared
+        for stage in stages.iter_mut().rev() {
+            // Weight gradients are computed at the end of a stage: what they need stays until then.
+            let mut ended = Vec::new();
+            for (index, op) in stage.ops.clone().map(|index| (index, &self.ops[index])).rev() {
+                let Some(dout) = slots.of[op.out().0] else { continue };
+                let mut route = |var: Var| match slots.of[var.0] {
+                    Some(slot) => Route::Add(slot),
+                    None if !self.wants_grad[var.0] => Route::Nowhere,
+                    None => {
+                        let mut made = self.ops[stage.ops.clone()].iter().filter(|op| op.out() == var);
+                        let passing = !stage.whole && made.next().is_some_and(|op| !op.keeps_dout());
+                        Route::Write(slots.assign(var, Place { passing, ..self.places[var.0] }))
+                    }
+                };
+                let dresidual = op.residual().map_or(Route::Nowhere, &mut route);
+                let dx = route(op.input());
+                match slots.places[dout].passing {
+                    true => slots.free.push(dout),
+                    false => ended.push(dout),
                 }
-                Some(residual) => Route::Add(slots.of[residual.0].expect("assigned")),
-                None => Route::Nowhere,
-            };
-            let x = op.input();
-            let dx = match slots.of[x.0] {
-                Some(slot) => Route::Add(slot),
-                None if self.wants_grad[x.0] => Route::Write(slots.assign(x, self.lens[x.0])),
-                None => Route::Nowhere,
-            };
-            if !shared {
-                slots.free.push(dout);
+                stage.backward.push(BackwardStep { op: index, dout, dx, dresidual });
             }
-            backward.push(BackwardStep { op: index, dout, dx, dresidual });
+            slots.free.extend(ended);
         }
-        let scratch = self.ops.iter().map(|op| op.scratch(loss.is_some())).max().unwrap_or(0);
-        Plan { ops: self.ops, lens: self.lens, backward, grad_of: slots.of, slot_lens: slots.lens, scratch }
+        let Self { ops, places, batch, group, .. } = self;
+        Plan { ops, places, stages, grad_of: slots.of, slots: slots.places, batch, group }
     }
 }
 
 /// Gradient buffers handed out while walking the operations backward.
 struct Slots {
     of: Vec<Option<usize>>,
-    lens: Vec<usize>,
+    places: Vec<Place>,
     free: Vec<usize>,
 }
 
 impl Slots {
-    fn assign(&mut self, var: Var, len: usize) -> usize {
-        let reused = self.free.iter().position(|&slot| self.lens[slot] == len);
+    fn assign(&mut self, var: Var, place: Place) -> usize {
+        let reused = self.free.iter().position(|&slot| self.places[slot] == place);
         let slot = match reused {
-            Some(place) => self.free.swap_remove(place),
+            Some(found) => self.free.swap_remove(found),
             None => {
-                self.lens.push(len);
-                self.lens.len() - 1
+                self.places.push(place);
+                self.places.len() - 1
             }
         };
         self.of[var.0] = Some(slot);
@@ -168,73 +233,74 @@ impl Slots {
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) ops: Vec<Op>,
-    pub(crate) lens: Vec<usize>,
-    pub(crate) backward: Vec<BackwardStep>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) stages: Vec<Stage>,
     pub(crate) grad_of: Vec<Option<usize>>,
-    pub(crate) slot_lens: Vec<usize>,
-    pub(crate) scratch: usize,
+    pub(crate) slots: Vec<Place>,
+    /// Prompts.
+    pub(crate) batch: usize,
+    /// Prompts that pass through a stage together.
+    pub(crate) group: usize,
 }
 
 impl Plan {
-    /// Bytes of all buffers together.
-    pub fn bytes(&self) -> usize {
-        4 * (self.lens.iter().sum::<usize>() + self.slot_lens.iter().sum::<usize>() + self.scratch)
-    }
-
     /// The operations in the order they run.
     pub fn ops(&self) -> &[Op] {
         &self.ops
     }
-}
 
-/// The buffers of a plan in main memory, and what they are filled with.
-#[derive(Debug)]
-pub struct Buffers {
-    pub(crate) values: Vec<Vec<f32>>,
-    pub(crate) grads: Vec<Vec<f32>>,
-    pub(crate) scratch: Vec<f32>,
-}
-
-impl Buffers {
-    /// Allocates every buffer of a plan; nothing is allocated later.
-    pub fn new(plan: &Plan) -> Self {
-        let all = |lens: &[usize]| lens.iter().map(|&len| zeros(len)).collect();
-        Self { values: all(&plan.lens), grads: all(&plan.slot_lens), scratch: zeros(plan.scratch) }
-    }
-
-    /// A value, by reference.
-    pub fn value(&self, var: Var) -> &[f32] {
-        &self.values[var.0]
-    }
-
-    /// Moves a value out while an operation writes it; [`Buffers::put`] brings it back. A move, not a copy.
-    pub(crate) fn take(&mut self, var: Var) -> Vec<f32> {
-        std::mem::take(&mut self.values[var.0])
-    }
-
-    pub(crate) fn put(&mut self, var: Var, value: Vec<f32>) {
-        self.values[var.0] = value;
+    /// Values in the buffer of a variable, for all prompts.
+    pub(crate) fn len_of(&self, var: Var) -> usize {
+        self.places[var.0].len
     }
 }
 
-/// What an operation sees besides its buffers.
-#[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
-    /// The flat parameter buffer.
-    pub params: &'a [f32],
-    /// Its matrices, where they were packed before.
-    pub packed: Option<&'a PackedParams>,
-    /// For queries after a shared prefix: the prefix.
-    pub prefix: Option<Prefix<'a>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{lstm, r1, small};
 
-/// A prefix that was run before, and how much of it the queries may see.
-#[derive(Debug, Clone, Copy)]
-pub struct Prefix<'a> {
-    /// The buffers of the run over the prefix.
-    pub buffers: &'a Buffers,
-    /// Tokens the queries see.
-    pub tokens: usize,
-    /// Tokens the prefix run has in all.
-    pub total: usize,
+    #[test]
+    fn large_layers_are_stages_and_small_ones_share_one() {
+        for (case, stages) in [(r1(), 12), (small(), 1), (lstm(), 6)] {
+            let infer = case.network.graph(case.batch, 82.min(2 * case.points), Mode::Infer).unwrap();
+            let train = case.network.graph(case.batch, 82.min(2 * case.points), Mode::Train).unwrap();
+            assert_eq!(infer.plan.stages.len(), stages, "{}", case.name);
+            assert_eq!(train.plan.stages.len(), stages + 1, "{}: the loss is a stage of its own", case.name);
+        }
+    }
+
+    #[test]
+    fn what_passes_is_written_and_read_within_one_stage() {
+        for case in [r1(), small(), lstm()] {
+            let infer = case.network.graph(case.batch, 10, Mode::Infer).unwrap().plan;
+            assert!(infer.places.iter().any(|place| place.passing), "{}", case.name);
+            for stage in &infer.stages {
+                let mut made = Vec::new();
+                for op in &infer.ops[stage.ops.clone()] {
+                    for var in [op.input()].into_iter().chain(op.residual()) {
+                        assert!(!infer.places[var.0].passing || made.contains(&var), "{}", op.label());
+                    }
+                    made.push(op.out());
+                }
+            }
+            let train = case.network.graph(case.batch, 10, Mode::Train).unwrap().plan;
+            for stage in &train.stages {
+                let mut made = Vec::new();
+                for step in &stage.backward {
+                    assert!(!train.slots[step.dout].passing || made.contains(&step.dout), "{}", case.name);
+                    for route in [step.dresidual, step.dx] {
+                        match route {
+                            Route::Write(slot) => made.push(slot),
+                            Route::Add(slot) => assert!(!train.slots[slot].passing || made.contains(&slot)),
+                            Route::Nowhere => {}
+                        }
+                    }
+                    // Weight gradients read these at the end of the stage: nothing may be written there until then.
+                    let kept = stage.backward.iter().filter(|step| train.ops[step.op].keeps_dout());
+                    assert!(kept.filter(|kept| kept.dout == step.dout).count() <= 1, "{}", case.name);
+                }
+            }
+        }
+    }
 }

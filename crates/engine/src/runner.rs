@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use crate::buffers::{Buffers, Context, Prefix, Share};
 use crate::error::{EngineError, check_len};
 use crate::intervene::{Change, Intervention, Positions};
-use crate::ops::{Attention, LstmLayer, Op};
-use crate::parameters::Parameters;
-use crate::plan::{Buffers, Context, Mode, Plan, Prefix, Var};
+use crate::ops::{Attention, LstmLayer, add_weight_gradients};
+use crate::parallel::deal_with;
+use crate::parameters::{PackedParams, Parameters, Way};
+use crate::plan::{Mode, Plan, Stage, Var};
 
 /// A plan and the places in it that the outside looks at.
 #[derive(Debug)]
@@ -56,6 +58,8 @@ pub enum Memory {
 pub struct Runner {
     graph: Graph,
     buffers: Buffers,
+    /// Matrices of passes that bring none, for the way forward and for the way back.
+    packed: [PackedParams; 2],
     profile: Option<Profile>,
     changes: Vec<Change>,
 }
@@ -64,17 +68,52 @@ pub struct Runner {
 pub type Profile = BTreeMap<String, f64>;
 
 /// Adds the time since `start` to the profile, if one is kept.
-fn note(profile: &mut Option<Profile>, pass: &str, op: &Op, start: Option<Instant>) {
-    if let (Some(profile), Some(start)) = (profile, start) {
-        *profile.entry(format!("{pass} {}", op.label())).or_default() += start.elapsed().as_secs_f64() * 1e3;
+fn note(profile: &mut Option<Profile>, what: &str, start: Instant) {
+    if let Some(profile) = profile {
+        *profile.entry(what.into()).or_default() += start.elapsed().as_secs_f64() * 1e3;
     }
+}
+
+/// Adds the seconds of each operation to the profile, if one is kept.
+fn add_up(profile: &mut Option<Profile>, pass: &str, plan: &Plan, seconds: &[f64]) {
+    let Some(profile) = profile else { return };
+    for (op, seconds) in plan.ops.iter().zip(seconds).filter(|(_, seconds)| **seconds > 0.0) {
+        *profile.entry(format!("{pass} {}", op.label())).or_default() += seconds * 1e3;
+    }
+}
+
+/// Carries all groups of prompts through a stage, dealt to threads as these become free. `work` takes one group, and
+/// a place for the seconds that each operation took.
+pub(crate) fn carry(
+    buffers: &mut Buffers,
+    plan: &Plan,
+    stage: &Stage,
+    work: impl Fn(&mut Share, &mut [f64]) + Sync,
+) -> Vec<f64> {
+    let mut seconds = vec![0.0; plan.ops.len()];
+    if stage.whole {
+        work(&mut buffers.whole(), &mut seconds);
+        return seconds;
+    }
+    let threads = rayon::current_num_threads().min(plan.batch.div_ceil(plan.group));
+    let (shares, lanes) = buffers.shares(plan, threads);
+    deal_with(lanes, shares, |lane, share| {
+        let mut seconds = std::mem::take(&mut lane.seconds);
+        work(&mut share.with_lane(plan, lane), &mut seconds);
+        lane.seconds = seconds;
+    });
+    for lane in lanes {
+        seconds.iter_mut().zip(&lane.seconds).for_each(|(all, own)| *all += own / threads as f64);
+        lane.seconds.fill(0.0);
+    }
+    seconds
 }
 
 impl Runner {
     /// Allocates the buffers of a graph.
     pub fn new(graph: Graph) -> Self {
         let buffers = Buffers::new(&graph.plan);
-        Self { graph, buffers, profile: None, changes: Vec::new() }
+        Self { graph, buffers, packed: Default::default(), profile: None, changes: Vec::new() }
     }
 
     /// From now on, forward passes replace the outputs of these parts; earlier interventions end.
@@ -140,14 +179,27 @@ impl Runner {
     }
 
     fn run(&mut self, params: Parameters, prefix: Option<Prefix>, positions: Positions) {
-        let context = Context { params: params.flat, packed: params.packed, prefix };
-        for (i, op) in self.graph.plan.ops.iter().enumerate() {
-            let start = self.profile.is_some().then(Instant::now);
-            op.forward(&mut self.buffers, context);
-            note(&mut self.profile, "forward", op, start);
-            for change in self.changes.iter().filter(|change| change.after == i) {
-                change.apply(&mut self.buffers, positions);
-            }
+        let Self { graph: Graph { plan, .. }, buffers, packed: [own, _], profile, changes } = self;
+        let timed = profile.is_some();
+        for stage in &plan.stages {
+            let packed = params.packed.unwrap_or_else(|| {
+                let start = Instant::now();
+                own.pack(&plan.ops[stage.ops.clone()], params.flat, Way::Forward);
+                note(profile, "pack", start);
+                own
+            });
+            let context = Context { params: params.flat, packed, prefix };
+            let seconds = carry(buffers, plan, stage, |share, seconds| {
+                for i in stage.ops.clone() {
+                    let start = timed.then(Instant::now);
+                    plan.ops[i].forward(share, context);
+                    for change in changes.iter().filter(|change| change.after == i) {
+                        change.apply(share, positions);
+                    }
+                    seconds[i] += start.map_or(0.0, |start| start.elapsed().as_secs_f64());
+                }
+            });
+            add_up(profile, "forward", plan, &seconds);
         }
     }
 
@@ -162,15 +214,42 @@ impl Runner {
             (self.graph.params, self.graph.params),
             "parameter buffers"
         );
-        let slot = self.graph.plan.grad_of[loss.0].expect("the loss has a gradient");
-        self.buffers.grads[slot][0] = 1.0;
-        let context = Context { params, packed: None, prefix: None };
-        for &step in &self.graph.plan.backward {
-            let op = &self.graph.plan.ops[step.op];
-            let start = self.profile.is_some().then(Instant::now);
-            op.backward(&mut self.buffers, context, dparams, step);
-            note(&mut self.profile, "backward", op, start);
+        let Self { graph: Graph { plan, .. }, buffers, packed: [_, packed], profile, .. } = self;
+        buffers.grads[plan.grad_of[loss.0].expect("the loss has a gradient")][0] = 1.0;
+        let timed = profile.is_some();
+        for stage in plan.stages.iter().rev() {
+            let start = Instant::now();
+            packed.pack(&plan.ops[stage.ops.clone()], params, Way::Back);
+            note(profile, "pack", start);
+            let context = Context { params, packed, prefix: None };
+            let seconds = carry(buffers, plan, stage, |share, seconds| {
+                for &step in &stage.backward {
+                    let start = timed.then(Instant::now);
+                    plan.ops[step.op].backward(share, context, step);
+                    seconds[step.op] += start.map_or(0.0, |start| start.elapsed().as_secs_f64());
+                }
+            });
+            add_up(profile, "backward", plan, &seconds);
+            let start = Instant::now();
+            let steps = || stage.backward.iter().map(|&step| (&plan.ops[step.op], step));
+            let gradients = steps().flat_map(|(op, step)| op.weight_gradients(buffers, step)).collect();
+            add_weight_gradients(dparams, gradients);
+            note(profile, "weight gradients", start);
+            let start = Instant::now();
+            steps().for_each(|(op, step)| op.other_gradients(buffers, dparams, step));
+            note(profile, "other gradients", start);
         }
+    }
+
+    /// Writes the gradients of the loss to `dparams` and returns the loss: a forward and a backward pass.
+    ///
+    /// # Panics
+    /// As [`Runner::backward`].
+    pub fn gradients(&mut self, params: &[f32], dparams: &mut [f32]) -> f32 {
+        dparams.fill(0.0);
+        self.forward(params);
+        self.backward(params, dparams);
+        self.loss()
     }
 
     /// The loss of the last forward pass (NaN in inference).
@@ -210,7 +289,7 @@ impl Runner {
 
     /// Bytes of all buffers.
     pub fn bytes(&self) -> usize {
-        self.graph.plan.bytes()
+        self.buffers.bytes()
     }
 }
 

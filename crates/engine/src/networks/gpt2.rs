@@ -8,6 +8,7 @@ use crate::ops::{
     Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, Mask, MeanSquare, QueryAttention,
     ReadOut,
 };
+use crate::parallel::prompts_per_group;
 use crate::params::{Init, Param, ParamLayout, ParamSpec};
 use crate::plan::{Mode, PlanBuilder, Var};
 use crate::runner::{Graph, Memory};
@@ -130,7 +131,7 @@ impl Gpt2Config {
             ["weight", "bias"].map(|part| layout.place(&format!("{name}.{part}")).expect("own parameter"))
         };
         let (e, rows) = (self.width, batch * tokens);
-        let mut plan = PlanBuilder::new(mode);
+        let mut plan = PlanBuilder::new(mode, batch, prompts_per_group(batch, tokens));
         let input = plan.input(rows * self.features, false);
         let table = layout.place("wpe.weight").expect("own parameter");
         let positions = match attend {
@@ -143,8 +144,9 @@ impl Gpt2Config {
         let mut memories = Vec::new();
         for layer in 0..self.layers {
             let pair = |name: &str| pair(&format!("h.{layer}.{name}"));
+            plan.begin_layer();
             let normed = plan.temporary("normed", rows * e);
-            LayerNorm::add(&mut plan, stream, pair("ln_1"), [rows, e], normed);
+            LayerNorm::add(&mut plan, stream, pair("ln_1"), [batch, tokens, e], normed);
             let qkv = match attend {
                 // Kept in inference too: queries look back at keys and values.
                 Attend::Prompt => plan.kept(rows * 3 * e),
@@ -173,11 +175,11 @@ impl Gpt2Config {
             let middle = plan.temporary("middle", rows * e);
             let add = Epilogue::Add(stream);
             Linear::add(&mut plan, attended, pair("attn.c_proj"), false, [rows, e, e], add, middle);
-            stream = self.mlp(&mut plan, middle, rows, pair);
+            stream = self.mlp(&mut plan, middle, [batch, tokens], pair);
             hidden.push(stream);
         }
         let last = plan.kept(rows * e);
-        LayerNorm::add(&mut plan, stream, pair("ln_f"), [rows, e], last);
+        LayerNorm::add(&mut plan, stream, pair("ln_f"), [batch, tokens, e], last);
         let stride = if matches!(attend, Attend::Prompt) { 2 } else { 1 };
         let predictions = ReadOut::add(&mut plan, last, pair("read_out"), [batch, tokens, e], stride);
         let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
@@ -205,12 +207,12 @@ impl Gpt2Config {
         &self,
         plan: &mut PlanBuilder,
         middle: Var,
-        rows: usize,
+        [batch, tokens]: [usize; 2],
         pair: impl Fn(&str) -> [Param; 2],
     ) -> Var {
-        let e = self.width;
+        let (e, rows) = (self.width, batch * tokens);
         let normed = plan.temporary("normed", rows * e);
-        LayerNorm::add(plan, middle, pair("ln_2"), [rows, e], normed);
+        LayerNorm::add(plan, middle, pair("ln_2"), [batch, tokens, e], normed);
         let before = plan.temporary("before", rows * 4 * e);
         let raised = plan.temporary("raised", rows * 4 * e);
         let activate = Epilogue::Activate { kind: self.activation, before };

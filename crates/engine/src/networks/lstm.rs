@@ -3,6 +3,7 @@
 use super::{positive, torch_linear};
 use crate::error::EngineError;
 use crate::ops::{Epilogue, Linear, LstmLayer, LstmQuery, MeanSquare, ReadOut};
+use crate::parallel::{prompts_per_group, prompts_per_recurrent_group};
 use crate::params::{Init, Param, ParamLayout, ParamSpec};
 use crate::plan::{Mode, PlanBuilder};
 use crate::runner::{Graph, Memory};
@@ -96,7 +97,11 @@ impl LstmConfig {
         let place = |name: String| -> Param { layout.place(&name).expect("own parameter") };
         let pair = |name: &str| ["weight", "bias"].map(|part| place(format!("{name}.{part}")));
         let (width, rows) = (self.width, batch * tokens);
-        let mut plan = PlanBuilder::new(mode);
+        let group = match prefix {
+            None => prompts_per_recurrent_group(batch),
+            Some(_) => prompts_per_group(batch, tokens),
+        };
+        let mut plan = PlanBuilder::new(mode, batch, group);
         let input = plan.input(rows * self.features, false);
         let mut stream = plan.kept(rows * width);
         let sizes = [rows, self.features, width];
@@ -104,6 +109,7 @@ impl LstmConfig {
         let mut hidden = vec![stream];
         let mut memories = Vec::new();
         for layer in 0..self.layers {
+            plan.begin_layer();
             stream = match prefix {
                 None => {
                     let params = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]

@@ -1,17 +1,16 @@
 //! Attention over all heads of all prompts, as one operation.
 //!
-//! One task handles one prompt: a head's keys, values and scores then stay in the nearest caches. Scores
+//! One prompt after the other: a head's keys, values and scores then stay in the nearest caches. Scores
 //! live in rows padded to whole registers, and under a causal mask only blocks on or below the diagonal are computed.
 
-use std::cell::RefCell;
 use std::ops::Range;
-
-use rayon::prelude::*;
 
 use super::scores::{Rows, Weighting, gather, gather_transposed, padded, weigh, weigh_backward};
 use super::{Grads, Op};
+use crate::buffers::Share;
 use crate::matmul::{Into, Mat};
-use crate::plan::{Buffers, Mode, PlanBuilder, Var};
+use crate::memory::with_scratch;
+use crate::plan::{Mode, PlanBuilder, Var};
 use crate::small_matmul::small_matmul;
 
 /// Which tokens a token sees.
@@ -54,11 +53,6 @@ pub struct Attention {
     pub size: usize,
 }
 
-thread_local! {
-    /// What a thread works in: it goes through all its prompts in the same place, which stays in its caches.
-    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
-}
-
 /// Rows of scores computed together.
 const BLOCK: usize = 32;
 
@@ -87,17 +81,9 @@ impl Attention {
         self.tokens * padded(self.tokens)
     }
 
-    /// Scratch of one task: one head's keys or values transposed, one part of it dense, and one score matrix.
-    fn task_scratch(&self) -> usize {
+    /// Scratch of one prompt: one head's keys or values transposed, one part of it dense, and one score matrix.
+    fn scratch(&self) -> usize {
         2 * self.size * padded(self.tokens) + self.square()
-    }
-
-    /// Lends the thread's scratch to one task.
-    fn with_scratch(&self, work: impl FnOnce(&mut [f32])) {
-        SCRATCH.with_borrow_mut(|scratch| {
-            scratch.resize(scratch.len().max(self.task_scratch()), 0.0);
-            work(&mut scratch[..self.task_scratch()]);
-        });
     }
 
     /// Columns of scores that rows in `block` need, in whole registers.
@@ -130,34 +116,30 @@ impl Attention {
         (0..tokens).step_by(BLOCK).map(move |start| start..(start + BLOCK).min(tokens))
     }
 
-    pub(super) fn forward(&self, buffers: &mut Buffers) {
-        let mut out = buffers.take(self.out);
-        let mut kept = self.weights.map(|weights| buffers.take(weights));
+    pub(super) fn forward(&self, share: &mut Share) {
+        let out = share.take(self.out);
+        let mut kept = self.weights.map(|weights| share.take(weights));
         let (tokens, width) = (self.tokens, self.width());
         let prompts =
-            (out.par_chunks_mut(tokens * width), buffers.value(self.qkv).par_chunks(tokens * 3 * width));
-        let split = 2 * self.size * padded(tokens);
-        match &mut kept {
-            Some(weights) => (prompts.0, prompts.1, weights.par_chunks_mut(self.heads * self.square()))
-                .into_par_iter()
-                .for_each(|(out, qkv, weights)| {
-                    self.with_scratch(|scratch| {
-                        for (head, weights) in weights.chunks_exact_mut(self.square()).enumerate() {
-                            self.head_forward(head, out, qkv, &mut scratch[..split], weights);
+            out.chunks_exact_mut(tokens * width).zip(share.value(self.qkv).chunks_exact(tokens * 3 * width));
+        with_scratch(self.scratch(), |scratch| {
+            let (parts, own) = scratch.split_at_mut(2 * self.size * padded(tokens));
+            for (prompt, (out, qkv)) in prompts.enumerate() {
+                for head in 0..self.heads {
+                    let weights = match &mut kept {
+                        Some(kept) => {
+                            &mut kept[(prompt * self.heads + head) * self.square()..][..self.square()]
                         }
-                    });
-                }),
-            None => prompts.into_par_iter().for_each(|(out, qkv)| {
-                self.with_scratch(|scratch| {
-                    let (parts, weights) = scratch.split_at_mut(split);
-                    (0..self.heads).for_each(|head| self.head_forward(head, out, qkv, parts, weights));
-                });
-            }),
-        }
+                        None => &mut *own,
+                    };
+                    self.head_forward(head, out, qkv, parts, weights);
+                }
+            }
+        });
         if let (Some(var), Some(weights)) = (self.weights, kept) {
-            buffers.put(var, weights);
+            share.put(var, weights);
         }
-        buffers.put(self.out, out);
+        share.put(self.out, out);
     }
 
     fn head_forward(
@@ -191,24 +173,21 @@ impl Attention {
         }
     }
 
-    pub(super) fn backward(&self, buffers: &Buffers, grads: &mut Grads) {
+    pub(super) fn backward(&self, share: &Share, grads: &mut Grads) {
         let (tokens, width) = (self.tokens, self.width());
         let weights = self.weights.expect("plans with a backward pass keep the weights");
         let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
-        (
-            grads.dx.par_chunks_mut(tokens * 3 * width),
-            grads.dout.par_chunks(tokens * width),
-            buffers.value(self.qkv).par_chunks(tokens * 3 * width),
-            buffers.value(weights).par_chunks(self.heads * self.square()),
-        )
-            .into_par_iter()
-            .for_each(|(dqkv, dout, qkv, weights)| {
-                self.with_scratch(|scratch| {
-                    for (head, weights) in weights.chunks_exact(self.square()).enumerate() {
-                        self.head_backward(head, dqkv, into, scratch, dout, qkv, weights);
-                    }
-                });
-            });
+        let values = share.value(self.qkv).chunks_exact(tokens * 3 * width);
+        let values = values.zip(share.value(weights).chunks_exact(self.heads * self.square()));
+        let prompts =
+            grads.dx.chunks_exact_mut(tokens * 3 * width).zip(grads.dout.chunks_exact(tokens * width));
+        with_scratch(self.scratch(), |scratch| {
+            for ((dqkv, dout), (qkv, weights)) in prompts.zip(values) {
+                for (head, weights) in weights.chunks_exact(self.square()).enumerate() {
+                    self.head_backward(head, dqkv, into, scratch, dout, qkv, weights);
+                }
+            }
+        });
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -1,11 +1,9 @@
 //! LayerNorm over the last axis.
 
-use rayon::prelude::*;
-
 use super::{Grads, Op};
-use crate::parallel::{partial_sums, rows_per_partial_sum, rows_per_task};
+use crate::buffers::{Buffers, Context, Share};
 use crate::params::Param;
-use crate::plan::{Buffers, Context, PlanBuilder, Var};
+use crate::plan::{Mode, PlanBuilder, Var};
 use crate::simd::{sum, vectorised};
 
 /// out`[r, e]` = (x`[r, e]` − mean_r) · rstd_r · gain`[e]` + bias`[e]`
@@ -21,8 +19,12 @@ pub struct LayerNorm {
     pub out: Var,
     /// Mean and reciprocal standard deviation of each row, `[rows, 2]`.
     pub stats: Var,
+    /// Gradients of gain and bias that each prompt contributes, `[batch, 2, width]`; absent in inference.
+    pub contributions: Option<Var>,
     /// Width of a row.
     pub width: usize,
+    /// Tokens per prompt.
+    pub tokens: usize,
     /// Rows: batch times tokens.
     pub rows: usize,
 }
@@ -36,60 +38,50 @@ impl LayerNorm {
         plan: &mut PlanBuilder,
         x: Var,
         [gain, bias]: [Param; 2],
-        [rows, width]: [usize; 2],
+        [batch, tokens, width]: [usize; 3],
         out: Var,
     ) {
         assert!(plan.wants_grad(x), "a LayerNorm passes its gradient on");
+        let rows = batch * tokens;
         let stats = plan.aside(rows * 2);
-        plan.push(Op::LayerNorm(Self { x, gain, bias, out, stats, width, rows }));
+        let contributions = (plan.mode() == Mode::Train).then(|| plan.aside(batch * 2 * width));
+        plan.push(Op::LayerNorm(Self { x, gain, bias, out, stats, contributions, width, tokens, rows }));
     }
 
-    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
+    pub(super) fn forward(&self, share: &mut Share, context: Context) {
         let (gain, bias) = (self.gain.of(context.params), self.bias.of(context.params));
-        let (mut out, mut stats) = (buffers.take(self.out), buffers.take(self.stats));
-        let (n, task) = (self.width, rows_per_task(self.rows));
-        let x = buffers.value(self.x).par_chunks(task * n);
-        (out.par_chunks_mut(task * n), stats.par_chunks_mut(task * 2), x)
-            .into_par_iter()
-            .for_each(|(out, stats, x)| normalise(out, stats, x, gain, bias));
-        buffers.put(self.out, out);
-        buffers.put(self.stats, stats);
+        let (out, stats) = (share.take(self.out), share.take(self.stats));
+        normalise(out, stats, share.value(self.x), gain, bias);
+        share.put(self.out, out);
+        share.put(self.stats, stats);
     }
 
-    /// Partial gradients of gain and bias, one pair per task.
-    pub(super) fn scratch(&self) -> usize {
-        2 * self.width * partial_sums(self.rows)
+    fn contributions(&self) -> Var {
+        self.contributions.expect("plans with a backward pass have a place for contributions")
     }
 
-    pub(super) fn backward(
-        &self,
-        buffers: &mut Buffers,
-        context: Context,
-        dparams: &mut [f32],
-        grads: &mut Grads,
-    ) {
-        let (n, task) = (self.width, rows_per_partial_sum(self.rows));
+    pub(super) fn backward(&self, share: &mut Share, context: Context, grads: &mut Grads) {
         let gain = self.gain.of(context.params);
-        let mut scratch = std::mem::take(&mut buffers.scratch);
-        let partials = &mut scratch[..self.scratch()];
-        let add = grads.add_dx;
-        (
-            grads.dx.par_chunks_mut(task * n),
-            partials.par_chunks_mut(2 * n),
-            grads.dout.par_chunks(task * n),
-            buffers.value(self.x).par_chunks(task * n),
-            buffers.value(self.stats).par_chunks(task * 2),
-        )
-            .into_par_iter()
-            .for_each(|(dx, partial, dout, x, stats)| {
-                normalise_backward(dx, add, partial, dout, x, stats, gain);
-            });
-        for partial in partials.chunks_exact(2 * n) {
-            let (dgain, dbias) = partial.split_at(n);
+        let contributions = share.take(self.contributions());
+        let prompt = self.tokens * self.width;
+        let rows = share
+            .value(self.x)
+            .chunks_exact(prompt)
+            .zip(share.value(self.stats).chunks_exact(2 * self.tokens));
+        let prompts = grads.dx.chunks_exact_mut(prompt).zip(grads.dout.chunks_exact(prompt)).zip(rows);
+        for (((dx, dout), (x, stats)), sums) in prompts.zip(contributions.chunks_exact_mut(2 * self.width)) {
+            normalise_backward(dx, grads.add_dx, sums, dout, x, stats, gain);
+        }
+        share.put(self.contributions(), contributions);
+    }
+
+    /// Adds up what the prompts contributed, in their order.
+    pub(super) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32]) {
+        for contribution in buffers.value(self.contributions()).chunks_exact(2 * self.width) {
+            let (dgain, dbias) = contribution.split_at(self.width);
             self.gain.of_mut(dparams).iter_mut().zip(dgain).for_each(|(t, &d)| *t += d);
             self.bias.of_mut(dparams).iter_mut().zip(dbias).for_each(|(t, &d)| *t += d);
         }
-        buffers.scratch = scratch;
     }
 }
 

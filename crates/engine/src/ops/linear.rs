@@ -1,13 +1,14 @@
 //! y = x W + b, with whatever follows it fused: one pass over memory instead of two.
 
-use rayon::prelude::*;
-
+use super::weights::WeightGradient;
 use super::{Grads, Op};
+use crate::buffers::{Buffers, Context, Share};
 use crate::matmul::{Into, Mat};
-use crate::packed::{self, Packed, add_outer_products};
-use crate::parallel::{block_rows, gradient_rows};
+use crate::packed::product;
+use crate::parallel::block_rows;
+use crate::parameters::Matrix;
 use crate::params::Param;
-use crate::plan::{Buffers, Context, Mode, PlanBuilder, Var};
+use crate::plan::{Mode, PlanBuilder, Var};
 use crate::simd::{exp, vectorised};
 
 /// An elementwise function.
@@ -89,64 +90,51 @@ impl Linear {
             plan.wants_grad(x) || !matches!(epilogue, Epilogue::Activate { .. }),
             "the activation's gradient is computed on the way to the input's"
         );
-        // The residual's gradient shares the output's buffer, which the input's gradient must not overwrite.
-        assert_ne!(epilogue, Epilogue::Add(x), "a residual must be another value than the input");
         let trains = plan.mode() == Mode::Train;
         plan.push(Op::Linear(Self { x, w, b, transposed, epilogue, trains, out, rows, inner, outer }));
     }
 
-    /// The weights `[inner, outer]`.
-    pub(crate) fn weights<'a>(&self, params: &'a [f32]) -> Mat<'a> {
-        match self.transposed {
-            false => Mat::dense(self.w.of(params), self.inner, self.outer),
-            true => Mat::dense(self.w.of(params), self.outer, self.inner).t(),
-        }
+    pub(super) fn matrix(&self) -> Matrix {
+        let &Self { w, inner, outer, transposed, .. } = self;
+        Matrix { param: w, inner, outer, transposed }
     }
 
-    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
-        let &Self { rows, inner, outer, .. } = self;
-        let mut scratch = std::mem::take(&mut buffers.scratch);
-        let packed = context.packed.and_then(|packed| packed.of(self.w));
-        let w = packed.unwrap_or_else(|| Packed::new(&mut scratch, self.weights(context.params)));
-        let b = self.b.of(context.params);
-        let mut out = buffers.take(self.out);
-        // On the way to a gradient the product is kept apart from what the activation makes of it.
-        let mut before = match self.epilogue {
-            Epilogue::Activate { before, .. } if self.trains => buffers.take(before),
-            _ => Vec::new(),
-        };
-        let block = block_rows(rows, outer);
-        let product = |y: &mut [f32], x: &[f32]| {
-            packed::product(y, outer, Into::Overwrite, Mat::dense(x, y.len() / outer, inner), w);
-        };
-        let x = buffers.value(self.x).par_chunks(block * inner);
-        let outs = out.par_chunks_mut(block * outer);
+    pub(super) fn forward(&self, share: &mut Share, context: Context) {
+        let &Self { inner, outer, .. } = self;
+        let (w, b) = (context.packed.of(self.w), self.b.of(context.params));
+        let out = share.take(self.out);
+        let block = block_rows(outer);
+        let x = share.value(self.x).chunks(block * inner);
         match self.epilogue {
+            // On the way to a gradient the product is kept apart from what the activation makes of it.
             Epilogue::Activate { kind, before: place } if self.trains => {
-                let befores = before.par_chunks_mut(block * outer);
-                (outs, befores, x).into_par_iter().for_each(|(y, before, x)| {
-                    product(before, x);
+                let before = share.take(place);
+                let x = share.value(self.x).chunks(block * inner);
+                let blocks = out.chunks_mut(block * outer).zip(before.chunks_mut(block * outer));
+                for ((y, before), x) in blocks.zip(x) {
+                    product(before, outer, Into::Overwrite, Mat::dense(x, x.len() / inner, inner), w);
                     activate(kind, y, before, b);
-                });
-                buffers.put(place, before);
+                }
+                share.put(place, before);
             }
-            _ => (outs, x).into_par_iter().enumerate().for_each(|(task, (y, x))| {
-                product(y, x);
-                self.finish(task * block, y, b, buffers, context);
-            }),
+            _ => {
+                for (i, (y, x)) in out.chunks_mut(block * outer).zip(x).enumerate() {
+                    product(y, outer, Into::Overwrite, Mat::dense(x, x.len() / inner, inner), w);
+                    self.finish(i * block, y, b, share, context);
+                }
+            }
         }
-        buffers.put(self.out, out);
-        buffers.scratch = scratch;
+        share.put(self.out, out);
     }
 
     /// Adds bias and epilogue to rows of the product, which have just been written and are still near.
-    fn finish(&self, first_row: usize, y: &mut [f32], b: &[f32], buffers: &Buffers, context: Context) {
+    fn finish(&self, first_row: usize, y: &mut [f32], b: &[f32], share: &Share, context: Context) {
         let outer = self.outer;
         match self.epilogue {
             Epilogue::Activate { kind, .. } => activate_in_place(kind, y, b),
             Epilogue::None => y.chunks_exact_mut(outer).for_each(|y| add_to(y, b)),
             Epilogue::Add(residual) => {
-                let residual = &buffers.value(residual)[first_row * outer..];
+                let residual = &share.value(residual)[first_row * outer..];
                 y.chunks_exact_mut(outer)
                     .zip(residual.chunks_exact(outer))
                     .for_each(|(y, r)| add_both(y, b, r));
@@ -166,71 +154,38 @@ impl Linear {
         }
     }
 
-    /// The packed weights, whichever way.
-    pub(super) fn scratch(&self) -> usize {
-        let (inner, outer) = (self.inner, self.outer);
-        Packed::len_of(inner, outer).max(Packed::len_of(outer, inner))
+    pub(super) fn backward(&self, share: &Share, context: Context, grads: &mut Grads) {
+        let &Self { inner, outer, .. } = self;
+        if grads.dx.is_empty() {
+            return;
+        }
+        let (w, block) = (context.packed.of(self.w), block_rows(outer));
+        let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
+        let blocks = grads.dx.chunks_mut(block * inner).zip(grads.dout.chunks_mut(block * outer));
+        for (i, (dx, dout)) in blocks.enumerate() {
+            if let Epilogue::Activate { kind, before } = self.epilogue {
+                activate_backward(kind, dout, &share.value(before)[i * block * outer..]);
+            }
+            product(dx, inner, into, Mat::dense(dout, dx.len() / inner, outer), w);
+        }
     }
 
-    pub(super) fn backward(
-        &self,
-        buffers: &mut Buffers,
-        context: Context,
-        dparams: &mut [f32],
-        grads: &mut Grads,
-    ) {
+    pub(super) fn weight_gradient<'a>(&self, buffers: &'a Buffers, dout: &'a [f32]) -> WeightGradient<'a> {
         let &Self { rows, inner, outer, .. } = self;
-        if !grads.dx.is_empty() {
-            let mut scratch = std::mem::take(&mut buffers.scratch);
-            let w = Packed::new(&mut scratch, self.weights(context.params).t());
-            let task_rows = block_rows(rows, outer);
-            let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
-            let dxs = grads.dx.par_chunks_mut(task_rows * inner);
-            let pieces = (dxs, grads.dout.par_chunks_mut(task_rows * outer));
-            pieces.into_par_iter().enumerate().for_each(|(task, (dx, dout))| {
-                if let Epilogue::Activate { kind, before } = self.epilogue {
-                    let before = &buffers.value(before)[task * task_rows * outer..];
-                    activate_backward(kind, dout, before);
-                }
-                packed::product(dx, inner, into, Mat::dense(dout, dx.len() / inner, outer), w);
-            });
-            buffers.scratch = scratch;
-        }
-        let dout = Mat::dense(&grads.dout, rows, outer);
         let x = Mat::dense(buffers.value(self.x), rows, inner);
-        weight_gradient(dparams, [self.w, self.b], self.transposed, x, dout);
-        let dout = &grads.dout[..];
+        let dout = Mat::dense(dout, rows, outer);
+        WeightGradient { w: self.w, b: self.b, transposed: self.transposed, x, dout }
+    }
+
+    /// Adds the gradient of the table of positions.
+    pub(super) fn other_gradients(&self, dparams: &mut [f32], dout: &[f32]) {
         if let Epilogue::Positions { table, tokens } = self.epilogue {
             let dtable = table.of_mut(dparams);
-            for (row, d) in dout.chunks_exact(outer).enumerate() {
-                let position = row % tokens;
-                dtable[position * outer..][..outer].iter_mut().zip(d).for_each(|(t, &d)| *t += d);
+            for prompt in dout.chunks_exact(tokens * self.outer) {
+                add_to(&mut dtable[..prompt.len()], prompt);
             }
         }
     }
-}
-
-/// dW += xᵀ dout and db += Σ rows of dout, for x `[rows, inner]` and dout `[rows, outer]`. Every task computes some rows
-/// of dW over all rows of x: each sum is in one order, however many tasks there are.
-pub(super) fn weight_gradient(dparams: &mut [f32], [w, b]: [Param; 2], transposed: bool, x: Mat, dout: Mat) {
-    let (left, right) = if transposed { (dout, x) } else { (x, dout) };
-    let piece = gradient_rows(left.cols);
-    let [dw, db] = disjoint(dparams, [w, b]);
-    // The rows of dout are added up by whoever reads them: each task some of them, or else the first task all.
-    let share = if transposed { piece } else { right.cols };
-    let tasks = dw.par_chunks_mut(piece * right.cols).enumerate();
-    let mut dbs: Vec<&mut [f32]> = db.chunks_mut(share).collect();
-    dbs.resize_with(left.cols.div_ceil(piece), Default::default);
-    tasks.zip(dbs).for_each(|((task, dw), db)| {
-        let left = left.part([0, task * piece], [left.rows, dw.len() / right.cols]);
-        let sums = if transposed { [db, &mut []] } else { [&mut [], db] };
-        add_outer_products(dw, left, right, sums);
-    });
-}
-
-/// Two parameters of one buffer at once.
-fn disjoint(params: &mut [f32], [first, second]: [Param; 2]) -> [&mut [f32]; 2] {
-    params.get_disjoint_mut([first, second].map(Param::range)).expect("parameters do not overlap")
 }
 
 /// √(2/π), and twice it: tanh-GELU is x·sigmoid(2u) with u = √(2/π)(x + 0.044715 x³).

@@ -1,14 +1,14 @@
 //! One LSTM layer over all tokens, with PyTorch's gate order (input, forget, candidate, output).
 
-use rayon::prelude::*;
-
-use super::linear::weight_gradient;
+use super::weights::WeightGradient;
 use super::{Grads, Op};
+use crate::buffers::{Buffers, Context, Share};
 use crate::matmul::{Into, Mat};
+use crate::memory::with_scratch;
 use crate::packed::{self, Packed, product};
-use crate::parallel::{prompts_per_task, rows_per_task};
+use crate::parameters::Matrix;
 use crate::params::Param;
-use crate::plan::{Buffers, Context, PlanBuilder, Var};
+use crate::plan::{PlanBuilder, Var};
 use crate::simd::{sigmoid, tanh, vectorised};
 
 /// h_t = o·tanh(c_t), c_t = f·c_{t−1} + i·g with gates from x_t and h_{t−1}.
@@ -60,66 +60,40 @@ impl LstmLayer {
         op
     }
 
-    /// Both packed weight matrices, the sum of both biases, and two states per prompt.
-    pub(super) fn scratch(&self) -> usize {
-        let [w_ih, w_hh] = self.packed_lens();
-        (2 * self.batch + 4) * self.width + w_ih + w_hh
+    pub(super) fn matrices(&self) -> [Matrix; 2] {
+        let matrix = |(param, inner)| Matrix { param, inner, outer: 4 * self.width, transposed: true };
+        [(self.w_ih, self.inner), (self.w_hh, self.width)].map(matrix)
     }
 
-    /// Places for both weight matrices, whichever way they are packed.
-    fn packed_lens(&self) -> [usize; 2] {
-        let gate_width = 4 * self.width;
-        [self.inner, self.width]
-            .map(|width| Packed::len_of(gate_width, width).max(Packed::len_of(width, gate_width)))
-    }
-
-    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
-        let &Self { tokens, inner, width, .. } = self;
-        let gate_width = 4 * width;
-        let params = context.params;
-        let mut scratch = std::mem::take(&mut buffers.scratch);
-        let [ih, hh] = self.packed_lens();
-        let (w_ih, rest) = scratch.split_at_mut(ih);
-        let (w_hh, rest) = rest.split_at_mut(hh);
-        let bias = &mut rest[..gate_width];
-        let w_ih = Packed::new(w_ih, Mat::dense(self.w_ih.of(params), gate_width, inner).t());
-        let w_hh = Packed::new(w_hh, Mat::dense(self.w_hh.of(params), gate_width, width).t());
-        for ((b, &i), &h) in bias.iter_mut().zip(self.b_ih.of(params)).zip(self.b_hh.of(params)) {
+    /// Both biases in one.
+    pub(super) fn sum_of_biases(&self, place: &mut [f32], params: &[f32]) {
+        for ((b, &i), &h) in place.iter_mut().zip(self.b_ih.of(params)).zip(self.b_hh.of(params)) {
             *b = i + h;
         }
-        let mut gates = buffers.take(self.gates);
-        let task = rows_per_task(self.batch * tokens);
-        let bias = &*bias;
-        (gates.par_chunks_mut(task * gate_width), buffers.value(self.x).par_chunks(task * inner))
-            .into_par_iter()
-            .for_each(|(gates, x)| {
-                let pieces = gates.chunks_mut(packed::ROWS * gate_width).zip(x.chunks(packed::ROWS * inner));
-                for (gates, x) in pieces {
-                    gates.chunks_exact_mut(gate_width).for_each(|g| g.copy_from_slice(bias));
-                    let x = Mat::dense(x, gates.len() / gate_width, inner);
-                    product(gates, gate_width, Into::Add, x, w_ih);
-                }
-            });
-        let (mut out, mut cells) = (buffers.take(self.out), buffers.take(self.cells));
-        let mut previous = buffers.take(self.previous);
-        let prompts = prompts_per_task(self.batch);
-        let piece = prompts * tokens * width;
-        (
-            out.par_chunks_mut(piece),
-            gates.par_chunks_mut(4 * piece),
-            cells.par_chunks_mut(piece),
-            previous.par_chunks_mut(piece),
-        )
-            .into_par_iter()
-            .for_each(|(out, gates, cells, previous)| self.recur(out, gates, cells, previous, w_hh));
-        buffers.put(self.out, out);
-        buffers.put(self.cells, cells);
-        buffers.put(self.previous, previous);
-        buffers.put(self.gates, gates);
-        buffers.scratch = scratch;
     }
 
-    /// Carries a few prompts through all tokens.
+    pub(super) fn forward(&self, share: &mut Share, context: Context) {
+        let &Self { inner, width, .. } = self;
+        let gate_width = 4 * width;
+        let [w_ih, w_hh] = [self.w_ih, self.w_hh].map(|param| context.packed.of(param));
+        let (gates, out) = (share.take(self.gates), share.take(self.out));
+        let (cells, previous) = (share.take(self.cells), share.take(self.previous));
+        with_scratch(gate_width, |bias| {
+            self.sum_of_biases(bias, context.params);
+            let x = share.value(self.x).chunks(packed::ROWS * inner);
+            for (gates, x) in gates.chunks_mut(packed::ROWS * gate_width).zip(x) {
+                gates.chunks_exact_mut(gate_width).for_each(|g| g.copy_from_slice(bias));
+                product(gates, gate_width, Into::Add, Mat::dense(x, x.len() / inner, inner), w_ih);
+            }
+        });
+        self.recur(out, gates, cells, previous, w_hh);
+        share.put(self.out, out);
+        share.put(self.cells, cells);
+        share.put(self.previous, previous);
+        share.put(self.gates, gates);
+    }
+
+    /// Carries prompts through all tokens.
     fn recur(
         &self,
         out: &mut [f32],
@@ -151,54 +125,36 @@ impl LstmLayer {
         }
     }
 
-    pub(super) fn backward(
-        &self,
-        buffers: &mut Buffers,
-        context: Context,
-        dparams: &mut [f32],
-        grads: &mut Grads,
-    ) {
+    pub(super) fn backward(&self, share: &mut Share, context: Context, grads: &mut Grads) {
         let &Self { tokens, inner, width, .. } = self;
-        let gate_width = 4 * width;
-        let mut gates = buffers.take(self.gates);
-        let mut scratch = std::mem::take(&mut buffers.scratch);
-        let (states, rest) = scratch.split_at_mut(2 * self.batch * width);
-        let [ih, hh] = self.packed_lens();
-        let (w_ih, rest) = rest.split_at_mut(ih);
-        let w_hh = &mut rest[..hh];
-        let w_hh = Packed::new(w_hh, Mat::dense(self.w_hh.of(context.params), gate_width, width));
-        let prompts = prompts_per_task(self.batch);
-        let piece = prompts * tokens * width;
-        (
-            gates.par_chunks_mut(4 * piece),
-            states.par_chunks_mut(2 * prompts * width),
-            grads.dout.par_chunks(piece),
-            buffers.value(self.cells).par_chunks(piece),
-        )
-            .into_par_iter()
-            .for_each(|(gates, states, dout, cells)| self.recur_backward(gates, states, dout, cells, w_hh));
+        let [w_ih, w_hh] = [self.w_ih, self.w_hh].map(|param| context.packed.of(param));
+        let gates = share.take(self.gates);
+        let prompts = grads.dout.len() / (tokens * width);
+        with_scratch(2 * prompts * width, |states| {
+            self.recur_backward(gates, states, grads.dout, share.value(self.cells), w_hh);
+        });
         if !grads.dx.is_empty() {
             let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
-            let w_ih = Packed::new(w_ih, Mat::dense(self.w_ih.of(context.params), gate_width, inner));
-            let task = rows_per_task(self.batch * tokens);
-            (grads.dx.par_chunks_mut(task * inner), gates.par_chunks(task * gate_width))
-                .into_par_iter()
-                .for_each(|(dx, dgates)| {
-                    let d = Mat::dense(dgates, dx.len() / inner, gate_width);
-                    product(dx, inner, into, d, w_ih);
-                });
+            let d = Mat::dense(gates, prompts * tokens, 4 * width);
+            product(grads.dx, inner, into, d, w_ih);
         }
-        let rows = self.batch * tokens;
-        let d = Mat::dense(&gates, rows, gate_width);
-        let x = Mat::dense(buffers.value(self.x), rows, inner);
-        let previous = Mat::dense(buffers.value(self.previous), rows, width);
-        weight_gradient(dparams, [self.w_ih, self.b_ih], true, x, d);
-        weight_gradient(dparams, [self.w_hh, self.b_hh], true, previous, d);
-        buffers.put(self.gates, gates);
-        buffers.scratch = scratch;
+        share.put(self.gates, gates);
     }
 
-    /// Walks a few prompts back through all tokens, turning gates into their gradients.
+    pub(super) fn weight_gradients<'a>(&self, buffers: &'a Buffers) -> [WeightGradient<'a>; 2] {
+        let rows = self.batch * self.tokens;
+        let dout = Mat::dense(buffers.value(self.gates), rows, 4 * self.width);
+        let gradient = |w, b, x, width| {
+            let x = Mat::dense(buffers.value(x), rows, width);
+            WeightGradient { w, b, transposed: true, x, dout }
+        };
+        [
+            gradient(self.w_ih, self.b_ih, self.x, self.inner),
+            gradient(self.w_hh, self.b_hh, self.previous, self.width),
+        ]
+    }
+
+    /// Walks prompts back through all tokens, turning gates into their gradients.
     fn recur_backward(
         &self,
         gates: &mut [f32],

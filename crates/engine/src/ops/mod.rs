@@ -1,5 +1,8 @@
 //! The operations: one file each, forward and hand-written backward side by side.
 //!
+//! An operation works on the share of one group of prompts, on one thread; groups are dealt to threads by the runner.
+//! Gradients of weights sum over all prompts and are computed afterwards, on all threads.
+//!
 //! | operation | forward | backward |
 //! |---|---|---|
 //! | [`Linear`] | y = x W + b, then add a residual, add positions or apply an activation | dx, dW, db |
@@ -19,6 +22,7 @@ mod read_out;
 mod scores;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 pub use attention::{Attention, AttentionKind, Mask};
 pub use layer_norm::LayerNorm;
@@ -27,8 +31,11 @@ pub use lstm::LstmLayer;
 pub use query::{LstmQuery, QueryAttention};
 pub use read_out::{MeanSquare, ReadOut};
 pub use scores::Weighting;
+pub(crate) use weights::{WeightGradient, add_weight_gradients};
 
-use crate::plan::{BackwardStep, Buffers, Context, Route, Var};
+use crate::buffers::{Buffers, Context, Share};
+use crate::parameters::Matrix;
+use crate::plan::{BackwardStep, Route, Var};
 
 /// One operation of a plan.
 #[derive(Debug, Clone)]
@@ -44,12 +51,12 @@ pub enum Op {
     LstmQuery(LstmQuery),
 }
 
-/// Gradient buffers of one backward step, moved out of the pool while the operation works.
-pub(crate) struct Grads {
-    /// Gradient of the output; an operation may overwrite it unless the residual shares it.
-    pub dout: Vec<f32>,
+/// Gradients of one backward step, moved out of the share while the operation works.
+pub(crate) struct Grads<'a> {
+    /// Gradient of the output; an operation may overwrite it.
+    pub dout: &'a mut [f32],
     /// Gradient of the input; empty when nobody asks for it.
-    pub dx: Vec<f32>,
+    pub dx: &'a mut [f32],
     /// Whether dx already holds other contributions.
     pub add_dx: bool,
 }
@@ -105,66 +112,92 @@ impl Op {
         }
     }
 
-    /// Values of scratch space the operation wants.
-    pub(crate) fn scratch(&self, backward: bool) -> usize {
+    /// The matrices that rows are multiplied by.
+    pub(crate) fn matrices(&self) -> Vec<Matrix> {
         match self {
-            Op::Linear(op) => op.scratch(),
-            Op::LayerNorm(op) if backward => op.scratch(),
-            Op::LstmLayer(op) => op.scratch(),
-            Op::LstmQuery(op) => op.scratch(),
-            Op::QueryAttention(op) => op.scratch(),
-            _ => 0,
+            Op::Linear(op) => vec![op.matrix()],
+            Op::LstmLayer(op) => op.matrices().to_vec(),
+            Op::LstmQuery(op) => op.prefix.matrices().to_vec(),
+            _ => Vec::new(),
         }
+    }
+
+    /// Whether gradients of weights are computed from the gradient of the output.
+    pub(crate) fn keeps_dout(&self) -> bool {
+        matches!(self, Op::Linear(_) | Op::ReadOut(_))
+    }
+
+    /// Whether the result is one for all prompts.
+    pub(crate) fn takes_whole_batch(&self) -> bool {
+        matches!(self, Op::MeanSquare(_))
     }
 
     /// Computes the output from the inputs.
-    pub(crate) fn forward(&self, buffers: &mut Buffers, context: Context) {
+    pub(crate) fn forward(&self, share: &mut Share, context: Context) {
         match self {
-            Op::Linear(op) => op.forward(buffers, context),
-            Op::LayerNorm(op) => op.forward(buffers, context),
-            Op::Attention(op) => op.forward(buffers),
-            Op::LstmLayer(op) => op.forward(buffers, context),
-            Op::ReadOut(op) => op.forward(buffers, context),
-            Op::MeanSquare(op) => op.forward(buffers),
-            Op::QueryAttention(op) => op.forward(buffers, context),
-            Op::LstmQuery(op) => op.forward(buffers, context),
+            Op::Linear(op) => op.forward(share, context),
+            Op::LayerNorm(op) => op.forward(share, context),
+            Op::Attention(op) => op.forward(share),
+            Op::LstmLayer(op) => op.forward(share, context),
+            Op::ReadOut(op) => op.forward(share, context),
+            Op::MeanSquare(op) => op.forward(share),
+            Op::QueryAttention(op) => op.forward(share, context),
+            Op::LstmQuery(op) => op.forward(share, context),
         }
     }
 
-    /// Computes gradients of inputs and adds gradients of parameters to `dparams`.
-    pub(crate) fn backward(
-        &self,
-        buffers: &mut Buffers,
-        context: Context,
-        dparams: &mut [f32],
-        step: BackwardStep,
-    ) {
-        let take = |grads: &mut Vec<Vec<f32>>, slot: usize| std::mem::take(&mut grads[slot]);
-        let mut grads = Grads { dout: take(&mut buffers.grads, step.dout), dx: Vec::new(), add_dx: false };
-        if let Route::Add(slot) = step.dresidual {
-            buffers.grads[slot].iter_mut().zip(&grads.dout).for_each(|(d, &g)| *d += g);
-        }
-        match step.dx {
-            Route::Write(slot) => grads.dx = take(&mut buffers.grads, slot),
-            Route::Add(slot) => {
-                grads.dx = take(&mut buffers.grads, slot);
-                grads.add_dx = true;
+    /// Computes gradients of inputs.
+    pub(crate) fn backward(&self, share: &mut Share, context: Context, step: BackwardStep) {
+        let mut grads = Grads { dout: share.take_grad(step.dout), dx: &mut [], add_dx: false };
+        if let Route::Write(slot) | Route::Add(slot) = step.dresidual {
+            let residual = share.take_grad(slot);
+            match step.dresidual {
+                Route::Add(_) => residual.iter_mut().zip(&*grads.dout).for_each(|(d, &g)| *d += g),
+                _ => residual.copy_from_slice(grads.dout),
             }
-            Route::Nowhere | Route::Shared => {}
+            share.put_grad(slot, residual);
+        }
+        if let Route::Write(slot) | Route::Add(slot) = step.dx {
+            grads.dx = share.take_grad(slot);
+            grads.add_dx = matches!(step.dx, Route::Add(_));
         }
         match self {
-            Op::Linear(op) => op.backward(buffers, context, dparams, &mut grads),
-            Op::LayerNorm(op) => op.backward(buffers, context, dparams, &mut grads),
-            Op::Attention(op) => op.backward(buffers, &mut grads),
-            Op::LstmLayer(op) => op.backward(buffers, context, dparams, &mut grads),
-            Op::ReadOut(op) => op.backward(buffers, context, dparams, &mut grads),
-            Op::MeanSquare(op) => op.backward(buffers, &mut grads),
+            Op::Linear(op) => op.backward(share, context, &mut grads),
+            Op::LayerNorm(op) => op.backward(share, context, &mut grads),
+            Op::Attention(op) => op.backward(share, &mut grads),
+            Op::LstmLayer(op) => op.backward(share, context, &mut grads),
+            Op::ReadOut(op) => op.backward(context, &mut grads),
+            Op::MeanSquare(op) => op.backward(share, &mut grads),
             // Queries are never trained on: plans with them have no loss.
             Op::QueryAttention(_) | Op::LstmQuery(_) => {}
         }
         if let Route::Write(slot) | Route::Add(slot) = step.dx {
-            buffers.grads[slot] = grads.dx;
+            share.put_grad(slot, grads.dx);
         }
-        buffers.grads[step.dout] = grads.dout;
+        share.put_grad(step.dout, grads.dout);
+    }
+
+    /// The gradients of weight matrices that are to be computed once all groups have those of the inputs.
+    pub(crate) fn weight_gradients<'a>(
+        &self,
+        buffers: &'a Buffers,
+        step: BackwardStep,
+    ) -> Vec<WeightGradient<'a>> {
+        match self {
+            Op::Linear(op) => vec![op.weight_gradient(buffers, &buffers.grads[step.dout])],
+            Op::LstmLayer(op) => op.weight_gradients(buffers).into(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Adds the gradients of all other parameters.
+    pub(crate) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], step: BackwardStep) {
+        let dout = &buffers.grads[step.dout];
+        match self {
+            Op::Linear(op) => op.other_gradients(dparams, dout),
+            Op::LayerNorm(op) => op.other_gradients(buffers, dparams),
+            Op::ReadOut(op) => op.other_gradients(buffers, dparams, dout),
+            _ => {}
+        }
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! The prefix is run once; its keys and values (or its LSTM state) serve all queries.
 
-use rayon::prelude::*;
-
 use super::lstm::step;
 use super::scores::{Rows, gather, gather_transposed, padded, weigh};
 use super::{Attention, LstmLayer, Op};
-use crate::matmul::{Into, Mat, matmul, transpose};
-use crate::plan::{Buffers, Context, PlanBuilder, Var};
+use crate::buffers::{Context, Share};
+use crate::matmul::{Into, Mat};
+use crate::memory::with_scratch;
+use crate::packed::product;
+use crate::plan::{PlanBuilder, Var};
 use crate::simd::{sum, vectorised};
 use crate::small_matmul::small_matmul;
 
@@ -31,33 +32,22 @@ impl QueryAttention {
         plan.push(Op::QueryAttention(Self { qkv, prefix, out, queries }));
     }
 
-    fn task_scratch(&self) -> usize {
-        (2 * self.prefix.size + self.queries) * padded(self.prefix.tokens + 1)
-    }
-
-    pub(super) fn scratch(&self) -> usize {
-        self.prefix.batch * self.task_scratch()
-    }
-
-    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
+    pub(super) fn forward(&self, share: &mut Share, context: Context) {
         let prefix = context.prefix.expect("queries come after a prefix");
         let width = self.prefix.heads * self.prefix.size;
-        let mut out = buffers.take(self.out);
-        let mut scratch = std::mem::take(&mut buffers.scratch);
-        (
-            out.par_chunks_mut(self.queries * width),
-            scratch.par_chunks_mut(self.task_scratch()),
-            buffers.value(self.qkv).par_chunks(self.queries * 3 * width),
-            prefix.buffers.value(self.prefix.qkv).par_chunks(prefix.total * 3 * width),
-        )
-            .into_par_iter()
-            .for_each(|(out, scratch, qkv, before)| {
+        let out = share.take(self.out);
+        let prompts = out.chunks_exact_mut(self.queries * width);
+        let prompts = prompts.zip(share.value(self.qkv).chunks_exact(self.queries * 3 * width));
+        let before = prefix.buffers.value(self.prefix.qkv).chunks_exact(prefix.total * 3 * width);
+        let scratch = (2 * self.prefix.size + self.queries) * padded(self.prefix.tokens + 1);
+        with_scratch(scratch, |scratch| {
+            for ((out, qkv), before) in prompts.zip(before.skip(share.first)) {
                 for head in 0..self.prefix.heads {
                     self.head(head, prefix.tokens, out, scratch, qkv, before);
                 }
-            });
-        buffers.put(self.out, out);
-        buffers.scratch = scratch;
+            }
+        });
+        share.put(self.out, out);
     }
 
     fn head(
@@ -144,56 +134,37 @@ impl LstmQuery {
         out
     }
 
-    /// Both transposed weight matrices, and the prefix's share of the gates for each prompt.
-    pub(super) fn scratch(&self) -> usize {
-        4 * self.prefix.width * (self.prefix.inner + self.prefix.width + self.prefix.batch)
-    }
-
-    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
+    pub(super) fn forward(&self, share: &mut Share, context: Context) {
         let prefix = context.prefix.expect("queries come after a prefix");
         let &LstmLayer { inner, width, .. } = &self.prefix;
         let (gate_width, params) = (4 * width, context.params);
-        let mut scratch = std::mem::take(&mut buffers.scratch);
-        let (w_ih, rest) = scratch.split_at_mut(gate_width * inner);
-        let (w_hh, shares) = rest.split_at_mut(gate_width * width);
-        transpose(w_ih, self.prefix.w_ih.of(params), gate_width, inner);
-        transpose(w_hh, self.prefix.w_hh.of(params), gate_width, width);
-        let (w_ih, w_hh) = (&*w_ih, &*w_hh);
-        let (mut out, mut gates) = (buffers.take(self.out), buffers.take(self.gates));
-        let mut cells = buffers.take(self.cells);
+        let [w_ih, w_hh] = [self.prefix.w_ih, self.prefix.w_hh].map(|param| context.packed.of(param));
+        let (out, gates, cells) = (share.take(self.out), share.take(self.gates), share.take(self.cells));
         let last = prefix.tokens.checked_sub(1);
-        (
-            out.par_chunks_mut(self.queries * width),
-            gates.par_chunks_mut(self.queries * gate_width),
-            cells.par_chunks_mut(self.queries * width),
-            shares.par_chunks_mut(gate_width),
-            buffers.value(self.x).par_chunks(self.queries * inner),
-            prefix.buffers.value(self.prefix.out).par_chunks(prefix.total * width),
-            prefix.buffers.value(self.prefix.cells).par_chunks(prefix.total * width),
-        )
-            .into_par_iter()
-            .for_each(|(out, gates, cells, share, x, prefix_h, prefix_c)| {
-                for ((s, &i), &h) in
-                    share.iter_mut().zip(self.prefix.b_ih.of(params)).zip(self.prefix.b_hh.of(params))
-                {
-                    *s = i + h;
-                }
-                if let Some(last) = last {
-                    let h = Mat::dense(&prefix_h[last * width..][..width], 1, width);
-                    matmul(share, gate_width, Into::Add, h, Mat::dense(w_hh, width, gate_width));
-                }
-                gates.chunks_exact_mut(gate_width).for_each(|g| g.copy_from_slice(share));
-                let x = Mat::dense(x, self.queries, inner);
-                matmul(gates, gate_width, Into::Add, x, Mat::dense(w_ih, inner, gate_width));
-                let before = last.map_or(&[][..], |last| &prefix_c[last * width..][..width]);
-                let rows = out.chunks_exact_mut(width).zip(cells.chunks_exact_mut(width));
-                for ((h, cell), gates) in rows.zip(gates.chunks_exact_mut(gate_width)) {
-                    step(h, cell, gates, before);
-                }
-            });
-        buffers.put(self.out, out);
-        buffers.put(self.gates, gates);
-        buffers.put(self.cells, cells);
-        buffers.scratch = scratch;
+        let states = |var| prefix.buffers.value(var).chunks_exact(prefix.total * width).skip(share.first);
+        let before = states(self.prefix.out).zip(states(self.prefix.cells));
+        let outs =
+            out.chunks_exact_mut(self.queries * width).zip(cells.chunks_exact_mut(self.queries * width));
+        let prompts = outs.zip(gates.chunks_exact_mut(self.queries * gate_width));
+        let x = share.value(self.x).chunks_exact(self.queries * inner);
+        for ((((out, cells), gates), x), (prefix_h, prefix_c)) in prompts.zip(x).zip(before) {
+            // The prefix's share of the gates is the same for all queries.
+            let (first, others) = gates.split_at_mut(gate_width);
+            self.prefix.sum_of_biases(first, params);
+            if let Some(last) = last {
+                let h = Mat::dense(&prefix_h[last * width..][..width], 1, width);
+                product(first, gate_width, Into::Add, h, w_hh);
+            }
+            others.chunks_exact_mut(gate_width).for_each(|gates| gates.copy_from_slice(first));
+            product(gates, gate_width, Into::Add, Mat::dense(x, self.queries, inner), w_ih);
+            let before = last.map_or(&[][..], |last| &prefix_c[last * width..][..width]);
+            let rows = out.chunks_exact_mut(width).zip(cells.chunks_exact_mut(width));
+            for ((h, cell), gates) in rows.zip(gates.chunks_exact_mut(gate_width)) {
+                step(h, cell, gates, before);
+            }
+        }
+        share.put(self.out, out);
+        share.put(self.gates, gates);
+        share.put(self.cells, cells);
     }
 }

@@ -1,10 +1,9 @@
 //! From the last hidden state to predictions, and from predictions to the loss.
 
-use rayon::prelude::*;
-
 use super::{Grads, Op};
+use crate::buffers::{Buffers, Context, Share};
 use crate::params::Param;
-use crate::plan::{Buffers, Context, PlanBuilder, Var};
+use crate::plan::{PlanBuilder, Var};
 use crate::simd::{sum, vectorised};
 
 /// out`[b, p]` = Σ_e x`[b, p·stride, e]` w`[e]` + bias: one number at every `stride`-th token.
@@ -45,43 +44,35 @@ impl ReadOut {
         self.tokens.div_ceil(self.stride)
     }
 
-    pub(super) fn forward(&self, buffers: &mut Buffers, context: Context) {
+    pub(super) fn forward(&self, share: &mut Share, context: Context) {
         let (w, bias) = (self.w.of(context.params), self.bias.of(context.params)[0]);
-        let (n, step) = (self.width, self.width * self.stride);
-        let mut out = buffers.take(self.out);
-        let prompts = buffers.value(self.x).par_chunks(self.tokens * n);
-        (out.par_chunks_mut(self.points()), prompts)
-            .into_par_iter()
-            .for_each(|(out, prompt)| project(out, prompt, step, w, bias));
-        buffers.put(self.out, out);
+        let out = share.take(self.out);
+        let prompts = share.value(self.x).chunks_exact(self.tokens * self.width);
+        for (out, prompt) in out.chunks_exact_mut(self.points()).zip(prompts) {
+            project(out, prompt, self.width * self.stride, w, bias);
+        }
+        share.put(self.out, out);
     }
 
-    pub(super) fn backward(
-        &self,
-        buffers: &mut Buffers,
-        context: Context,
-        dparams: &mut [f32],
-        grads: &mut Grads,
-    ) {
-        let w = self.w.of(context.params);
-        let (n, points) = (self.width, self.points());
-        let x = buffers.value(self.x);
-        let add = grads.add_dx;
-        if !grads.dx.is_empty() {
-            let prompts = grads.dx.par_chunks_mut(self.tokens * n);
-            (prompts, grads.dout.par_chunks(points)).into_par_iter().for_each(|(dx, dout)| {
-                if !add {
-                    dx.fill(0.0);
-                }
-                for (dx, &d) in dx.chunks_exact_mut(n).step_by(self.stride).zip(dout) {
-                    dx.iter_mut().zip(w).for_each(|(dx, &w)| *dx += d * w);
-                }
-            });
+    pub(super) fn backward(&self, context: Context, grads: &mut Grads) {
+        let (w, n) = (self.w.of(context.params), self.width);
+        if !grads.add_dx {
+            grads.dx.fill(0.0);
         }
-        self.bias.of_mut(dparams)[0] += sum([&grads.dout], |[d]| d);
+        let prompts = grads.dx.chunks_exact_mut(self.tokens * n).zip(grads.dout.chunks_exact(self.points()));
+        for (dx, dout) in prompts {
+            for (dx, &d) in dx.chunks_exact_mut(n).step_by(self.stride).zip(dout) {
+                dx.iter_mut().zip(w).for_each(|(dx, &w)| *dx += d * w);
+            }
+        }
+    }
+
+    pub(super) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], dout: &[f32]) {
+        self.bias.of_mut(dparams)[0] += sum([dout], |[d]| d);
         let dw = self.w.of_mut(dparams);
-        for (prompt, dout) in x.chunks_exact(self.tokens * n).zip(grads.dout.chunks_exact(points)) {
-            add_weighted_rows(dw, prompt, n * self.stride, dout);
+        let prompts = buffers.value(self.x).chunks_exact(self.tokens * self.width);
+        for (prompt, dout) in prompts.zip(dout.chunks_exact(self.points())) {
+            add_weighted_rows(dw, prompt, self.width * self.stride, dout);
         }
     }
 }
@@ -123,16 +114,17 @@ impl MeanSquare {
         out
     }
 
-    pub(super) fn forward(&self, buffers: &mut Buffers) {
-        let (p, y) = (buffers.value(self.predictions), buffers.value(self.targets));
+    pub(super) fn forward(&self, share: &mut Share) {
+        let out = share.take(self.out);
+        let (p, y) = (share.value(self.predictions), share.value(self.targets));
         // Summed in double precision: the loss is a measurement, and there are few terms.
         let total: f64 = p.iter().zip(y).map(|(&p, &y)| f64::from(p - y) * f64::from(p - y)).sum();
-        let mean = (total / p.len() as f64) as f32;
-        buffers.values[self.out.0][0] = mean;
+        out[0] = (total / p.len() as f64) as f32;
+        share.put(self.out, out);
     }
 
-    pub(super) fn backward(&self, buffers: &mut Buffers, grads: &mut Grads) {
-        let (p, y) = (buffers.value(self.predictions), buffers.value(self.targets));
+    pub(super) fn backward(&self, share: &Share, grads: &mut Grads) {
+        let (p, y) = (share.value(self.predictions), share.value(self.targets));
         let scale = 2.0 * grads.dout[0] / p.len() as f32;
         for ((d, &p), &y) in grads.dx.iter_mut().zip(p).zip(y) {
             let slope = scale * (p - y);

@@ -1,8 +1,10 @@
 //! Every operation's gradients, for its input and its parameters, against finite differences.
 
 use super::*;
+use crate::parameters::{PackedParams, Way};
 use crate::params::{Param, RandomSource, SplitMix};
 use crate::plan::{Mode, Plan, PlanBuilder};
+use crate::runner::carry;
 
 /// Tries an operation: random input, random parameters, mean square against random targets.
 struct Trial {
@@ -20,7 +22,7 @@ impl Trial {
         params_len: usize,
         build: impl FnOnce(&mut PlanBuilder, Var) -> Var,
     ) -> Self {
-        let mut plan = PlanBuilder::new(Mode::Train);
+        let mut plan = PlanBuilder::new(Mode::Train, 1, 1);
         let input = plan.input(input_len, true);
         let out = build(&mut plan, input);
         let targets = plan.input(out_len, false);
@@ -36,8 +38,13 @@ impl Trial {
         for (i, y) in buffers.values[self.targets.0].iter_mut().enumerate() {
             *y = random.normal("targets", i as u64);
         }
-        let context = Context { params, packed: None, prefix: None };
-        self.plan.ops.iter().for_each(|op| op.forward(buffers, context));
+        let packed = PackedParams::new(&self.plan, params);
+        let context = Context { params, packed: &packed, prefix: None };
+        for stage in &self.plan.stages {
+            carry(buffers, &self.plan, stage, |share, _| {
+                self.plan.ops[stage.ops.clone()].iter().for_each(|op| op.forward(share, context));
+            });
+        }
         // The loss again, in double precision, for sharper differences.
         let Some(Op::MeanSquare(square)) = self.plan.ops.last() else { unreachable!("the loss comes last") };
         let (p, y) = (buffers.value(square.predictions), buffers.value(square.targets));
@@ -54,9 +61,17 @@ impl Trial {
         let mut dparams = vec![0.0; self.params.len()];
         self.forward(&mut buffers, &input, &self.params);
         buffers.grads[self.plan.grad_of[self.loss.0].expect("loss")][0] = 1.0;
-        let context = Context { params: &self.params, packed: None, prefix: None };
-        for &step in &self.plan.backward {
-            self.plan.ops[step.op].backward(&mut buffers, context, &mut dparams, step);
+        let mut packed = PackedParams::default();
+        packed.pack(&self.plan.ops, &self.params, Way::Back);
+        let context = Context { params: &self.params, packed: &packed, prefix: None };
+        for stage in self.plan.stages.iter().rev() {
+            carry(&mut buffers, &self.plan, stage, |share, _| {
+                stage.backward.iter().for_each(|&step| self.plan.ops[step.op].backward(share, context, step));
+            });
+            let steps = || stage.backward.iter().map(|&step| (&self.plan.ops[step.op], step));
+            let gradients = steps().flat_map(|(op, step)| op.weight_gradients(&buffers, step)).collect();
+            add_weight_gradients(&mut dparams, gradients);
+            steps().for_each(|(op, step)| op.other_gradients(&buffers, &mut dparams, step));
         }
         let dinput = buffers.grads[self.plan.grad_of[self.input.0].expect("input")].clone();
         let differ = |analytic: &[f32], what: &str, loss: &mut dyn FnMut(usize, f32) -> f64| {
@@ -149,7 +164,7 @@ fn linear_with_residual_used_twice() {
 fn layer_norm() {
     Trial::new(5 * 19, 5 * 19, 38, |plan, x| {
         let out = plan.kept(5 * 19);
-        LayerNorm::add(plan, x, [param(0, 19), param(19, 19)], [5, 19], out);
+        LayerNorm::add(plan, x, [param(0, 19), param(19, 19)], [1, 5, 19], out);
         out
     })
     .check("layer norm");

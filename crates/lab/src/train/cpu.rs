@@ -1,8 +1,8 @@
 //! Training steps on this machine's cores.
 
 use engine::adam::Adam;
-use engine::groups::GroupRunner;
-use engine::networks::Network;
+use engine::networks::{Mode, Network};
+use engine::runner::Runner;
 
 use super::{StepReport, StepSpec, not_finite};
 use crate::error::Result;
@@ -15,7 +15,7 @@ pub(super) struct Cpu {
     pub adam: Adam,
     grads: Vec<f32>,
     /// Buffers of the shape in use; rebuilt when a curriculum changes it.
-    runner: Option<GroupRunner>,
+    runner: Option<Runner>,
 }
 
 impl Cpu {
@@ -30,11 +30,12 @@ impl Cpu {
         let prompts = step.sample(experiment)?;
         if self.runner.as_ref().is_none_or(|runner| runner.points() != step.points) {
             self.runner = None; // free the old buffers before the new ones are made
-            self.runner = Some(GroupRunner::new(network, spec.batch, 2 * step.points)?);
+            self.runner = Some(network.runner(spec.batch, 2 * step.points, Mode::Train)?);
         }
         let runner = self.runner.as_mut().expect("made above");
         let targets: Vec<f32> = prompts.ys.iter().map(|y| *y as f32).collect();
-        runner.feed(&tokens(&prompts, network.features()), &targets)?;
+        runner.set_tokens(&tokens(&prompts, network.features()))?;
+        runner.set_targets(&targets)?;
         let loss = f64::from(runner.gradients(&self.params, &mut self.grads));
         let norm = f64::from(engine::adam::gradient_norm(&self.grads));
         if !loss.is_finite() || !norm.is_finite() {

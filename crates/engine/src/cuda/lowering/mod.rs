@@ -118,7 +118,7 @@ pub(crate) fn lower(
 ) -> Result<Lowered, CudaError> {
     let width = width(graph)?;
     let kernels = device.compile(&rows_source(precision, graph)?)?;
-    let count = graph.plan.lens.len();
+    let count = graph.plan.places.len();
     let mut lowering = Lowering {
         device,
         precision,
@@ -225,7 +225,7 @@ impl Lowering<'_> {
         if let Some(place) = self.values[var.0] {
             return Ok(place.at);
         }
-        let len = self.graph.plan.lens[var.0];
+        let len = self.graph.plan.len_of(var);
         let bytes = len * if kind == Kind::Float { 4 } else { self.precision.bytes() };
         let at = self.memory.zeros(bytes)?;
         self.values[var.0] = Some(Place { at, kind, len });
@@ -242,7 +242,7 @@ impl Lowering<'_> {
         if self.half() == Kind::Float {
             return Ok(self.value(var));
         }
-        let at = self.half_buffer(self.graph.plan.lens[var.0])?;
+        let at = self.half_buffer(self.graph.plan.len_of(var))?;
         self.halves.insert(var.0, at);
         Ok(at)
     }

@@ -89,7 +89,7 @@ impl Lowering<'_> {
 
     pub(super) fn read_out(&mut self, op: &ReadOut) -> Result<(), CudaError> {
         let predictions = self.store(op.out, Kind::Float)?;
-        let count = self.graph.plan.lens[op.out.0];
+        let count = self.graph.plan.len_of(op.out);
         let x = self.half_of(op.x)?;
         let pointers = [predictions, x, self.param(op.w), self.param(op.bias)].map(Into::into);
         let points = op.tokens.div_ceil(op.stride);
@@ -100,9 +100,9 @@ impl Lowering<'_> {
     /// The loss with the gradients of the read-out.
     pub(super) fn loss_backward(&mut self, op: &ReadOut) -> Result<(), CudaError> {
         let targets = self.graph.targets.expect("training has targets");
-        let (count, points) = (self.graph.plan.lens[op.out.0], op.tokens.div_ceil(op.stride));
+        let (count, points) = (self.graph.plan.len_of(op.out), op.tokens.div_ceil(op.stride));
         debug_assert!(self.graph.plan.ops().iter().any(|op| matches!(op, Op::MeanSquare(_))));
-        let dx = self.half_buffer(self.graph.plan.lens[op.x.0])?;
+        let dx = self.half_buffer(self.graph.plan.len_of(op.x))?;
         let (parts, stride) = (count.div_ceil(PREDICTIONS), self.width + 2);
         let at = self.float_buffer(parts * stride)?;
         let [predictions, x, w] = [self.value(op.out), self.half_of(op.x)?, self.param(op.w)];

@@ -1,0 +1,188 @@
+//! The buffers of a plan, and the share of them that one group of prompts has.
+
+use std::slice::ChunksMut;
+
+use crate::memory::zeros;
+use crate::parameters::PackedParams;
+use crate::plan::{Place, Plan, Var};
+
+/// The buffers of a plan in main memory, and what they are filled with.
+#[derive(Debug)]
+pub struct Buffers {
+    /// For all prompts; empty where threads have their own.
+    pub(crate) values: Vec<Vec<f32>>,
+    pub(crate) grads: Vec<Vec<f32>>,
+    /// What each thread works in.
+    lanes: Vec<Lane>,
+}
+
+/// A thread's own buffers, large enough for one group of prompts.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    values: Vec<Vec<f32>>,
+    grads: Vec<Vec<f32>>,
+    /// Seconds spent on each operation, where somebody asks.
+    pub seconds: Vec<f64>,
+}
+
+impl Buffers {
+    /// Allocates the buffers of a plan; threads that take part later bring their own.
+    pub fn new(plan: &Plan) -> Self {
+        let whole = |places: &[Place]| {
+            places.iter().map(|place| zeros(if place.passing { 0 } else { place.len })).collect()
+        };
+        Self { values: whole(&plan.places), grads: whole(&plan.slots), lanes: Vec::new() }
+    }
+
+    /// A value of all prompts; empty for one that is needed within a stage only.
+    pub fn value(&self, var: Var) -> &[f32] {
+        &self.values[var.0]
+    }
+
+    /// Bytes of all buffers together.
+    pub fn bytes(&self) -> usize {
+        let lanes = self.lanes.iter().flat_map(|lane| lane.values.iter().chain(&lane.grads));
+        4 * self.values.iter().chain(&self.grads).chain(lanes).map(Vec::len).sum::<usize>()
+    }
+
+    /// The shares of all groups of prompts, one after the other, and a lane for each of `threads`.
+    pub(crate) fn shares(&mut self, plan: &Plan, threads: usize) -> (Shares<'_>, &mut [Lane]) {
+        while self.lanes.len() < threads {
+            self.lanes.push(Lane::new(plan));
+        }
+        let Self { values, grads, lanes } = self;
+        let shares = Shares {
+            values: chunks(values, plan, &plan.places),
+            grads: chunks(grads, plan, &plan.slots),
+            first: 0,
+            batch: plan.batch,
+            group: plan.group,
+        };
+        (shares, &mut lanes[..threads])
+    }
+
+    /// The share of all prompts together, without what is needed within a stage only.
+    pub(crate) fn whole(&mut self) -> Share<'_> {
+        let [values, grads] = [&mut self.values, &mut self.grads]
+            .map(|buffers| buffers.iter_mut().map(Vec::as_mut_slice).collect());
+        Share { first: 0, values, grads }
+    }
+}
+
+impl Lane {
+    fn new(plan: &Plan) -> Self {
+        let own = |places: &[Place]| {
+            let len = |place: &Place| if place.passing { place.len / plan.batch * plan.group } else { 0 };
+            places.iter().map(|place| zeros(len(place))).collect()
+        };
+        Self { values: own(&plan.places), grads: own(&plan.slots), seconds: vec![0.0; plan.ops.len()] }
+    }
+}
+
+/// One iterator per buffer over the parts of the groups; what is not a number per prompt, as the loss, has no parts.
+fn chunks<'a>(buffers: &'a mut [Vec<f32>], plan: &Plan, places: &[Place]) -> Vec<ChunksMut<'a, f32>> {
+    let cut = |(buffer, place): (&'a mut Vec<f32>, &Place)| {
+        let parts = if place.len.is_multiple_of(plan.batch) { &mut buffer[..] } else { &mut [] };
+        parts.chunks_mut((place.len / plan.batch * plan.group).max(1))
+    };
+    buffers.iter_mut().zip(places).map(cut).collect()
+}
+
+/// Iterates over the groups of a batch.
+pub(crate) struct Shares<'a> {
+    values: Vec<ChunksMut<'a, f32>>,
+    grads: Vec<ChunksMut<'a, f32>>,
+    first: usize,
+    batch: usize,
+    group: usize,
+}
+
+impl<'a> Iterator for Shares<'a> {
+    type Item = Share<'a>;
+
+    fn next(&mut self) -> Option<Share<'a>> {
+        if self.first >= self.batch {
+            return None;
+        }
+        let first = self.first;
+        self.first += self.group;
+        let take = |chunks: &mut Vec<ChunksMut<'a, f32>>| -> Vec<&'a mut [f32]> {
+            chunks.iter_mut().map(|chunks| chunks.next().unwrap_or_default()).collect()
+        };
+        Some(Share { first, values: take(&mut self.values), grads: take(&mut self.grads) })
+    }
+}
+
+/// One group's part of every buffer: whole prompts, as if there were no others.
+pub(crate) struct Share<'a> {
+    /// Number of the first prompt in the batch.
+    pub first: usize,
+    values: Vec<&'a mut [f32]>,
+    grads: Vec<&'a mut [f32]>,
+}
+
+impl<'a> Share<'a> {
+    /// Lends a thread's buffers for what is needed within a stage only.
+    pub fn with_lane<'b>(self, plan: &Plan, lane: &'b mut Lane) -> Share<'b>
+    where
+        'a: 'b,
+    {
+        let Share { first, mut values, mut grads }: Share<'b> = self;
+        let prompts = plan.group.min(plan.batch - first);
+        for (shares, own, places) in
+            [(&mut values, &mut lane.values, &plan.places), (&mut grads, &mut lane.grads, &plan.slots)]
+        {
+            for ((share, own), place) in shares.iter_mut().zip(own).zip(places) {
+                if place.passing {
+                    *share = &mut own[..place.len / plan.batch * prompts];
+                }
+            }
+        }
+        Share { first, values, grads }
+    }
+
+    /// A value.
+    pub fn value(&self, var: Var) -> &[f32] {
+        self.values[var.0]
+    }
+
+    /// Moves a value out while an operation writes it; [`Share::put`] brings it back.
+    pub fn take(&mut self, var: Var) -> &'a mut [f32] {
+        std::mem::take(&mut self.values[var.0])
+    }
+
+    pub fn put(&mut self, var: Var, value: &'a mut [f32]) {
+        self.values[var.0] = value;
+    }
+
+    /// Moves a gradient out, like [`Share::take`].
+    pub fn take_grad(&mut self, slot: usize) -> &'a mut [f32] {
+        std::mem::take(&mut self.grads[slot])
+    }
+
+    pub fn put_grad(&mut self, slot: usize, grad: &'a mut [f32]) {
+        self.grads[slot] = grad;
+    }
+}
+
+/// What an operation sees besides its buffers.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The flat parameter buffer.
+    pub params: &'a [f32],
+    /// Its matrices, packed: transposed ones on the way back.
+    pub packed: &'a PackedParams,
+    /// For queries after a shared prefix: the prefix.
+    pub prefix: Option<Prefix<'a>>,
+}
+
+/// A prefix that was run before, and how much of it the queries may see.
+#[derive(Debug, Clone, Copy)]
+pub struct Prefix<'a> {
+    /// The buffers of the run over the prefix.
+    pub buffers: &'a Buffers,
+    /// Tokens the queries see.
+    pub tokens: usize,
+    /// Tokens the prefix run has in all.
+    pub total: usize,
+}
