@@ -182,60 +182,51 @@ impl Learner for Probed {
     fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>> {
         self.check(&questions.prompts, steps)?;
         let (count, asked, _) = questions.queries.dim();
-        let size = query_group(count);
-        let groups = per_thread(
-            count.div_ceil(size),
+        // One prompt at a time: what its queries make on the way stays in the thread's caches.
+        let prompts = per_thread(
+            count,
             || (Reader::new(&self.weights, &self.interventions), None),
-            |(reader, runner), group| self.group_answers(questions, steps, group * size, reader, runner),
+            |(reader, runner), prompt| self.answers_of(questions, steps, prompt, reader, runner),
         )?;
         let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
-        for (i, group) in groups.iter().enumerate() {
-            let first = i * size;
-            values.slice_mut(s![.., first..first + group.dim().1, .., ..]).assign(group);
+        for (b, answers) in prompts.iter().enumerate() {
+            values.slice_mut(s![.., b, .., ..]).assign(answers);
         }
         Ok(values)
     }
 }
 
-/// Prompts whose queries a thread answers together: as many as pay, and few enough that all threads have some.
-fn query_group(count: usize) -> usize {
-    (count / 16).clamp(1, 3)
-}
-
 impl Probed {
-    /// Answers `[s, b, l, q]` for the prompts of one group.
-    fn group_answers(
+    /// Answers `[s, l, q]` for one prompt.
+    fn answers_of(
         &self,
         questions: &Questions,
         steps: &Steps,
-        first: usize,
+        prompt: usize,
         reader: &mut Reader,
-        runner: &mut Option<(usize, QueryRunner)>,
-    ) -> Result<Array4<f64>> {
+        runner: &mut Option<QueryRunner>,
+    ) -> Result<Array3<f64>> {
         let network = &self.weights.network;
-        let prompts = part(&questions.prompts, first, query_group(questions.prompts.count()));
-        let (count, asked) = (prompts.count(), questions.queries.dim().1);
-        let prefix = reader.read(&prompts)?;
-        if runner.as_ref().is_none_or(|(size, _)| *size != count) {
+        let asked = questions.queries.dim().1;
+        let prefix = reader.read(&part(&questions.prompts, prompt, 1))?;
+        if runner.is_none() {
             let mut fresh = network.query_runner(prefix, asked)?;
             fresh.intervene(&self.interventions)?;
-            *runner = Some((count, fresh));
+            *runner = Some(fresh);
         }
-        let (_, query) = runner.as_mut().expect("made above");
-        let mut tokens = vec![0.0; count * asked * network.features()];
-        for (j, token) in tokens.chunks_exact_mut(network.features()).enumerate() {
-            let x = questions.queries.slice(s![first + j / asked, j % asked, ..]);
+        let query = runner.as_mut().expect("made above");
+        let mut tokens = vec![0.0; asked * network.features()];
+        for (q, token) in tokens.chunks_exact_mut(network.features()).enumerate() {
+            let x = questions.queries.slice(s![prompt, q, ..]);
             token.iter_mut().zip(x).for_each(|(t, x)| *t = *x as f32);
         }
-        let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
-        let mut out = vec![0.0; count * asked];
+        let mut values = Array3::zeros((steps.len(), questions.lengths.len(), asked));
+        let mut out = vec![0.0; asked];
         for (l, &length) in questions.lengths.iter().enumerate() {
             query.forward(self.weights.for_passes(), prefix, length, &tokens)?;
             for (i, &layer) in steps.as_slice().iter().enumerate() {
                 self.read_outs[layer as usize].read(query, layer as usize, 1, &mut out);
-                for (b, answers) in out.chunks_exact(asked).enumerate() {
-                    values.slice_mut(s![i, b, l, ..]).assign(&ndarray::ArrayView1::from(answers));
-                }
+                values.slice_mut(s![i, l, ..]).assign(&ndarray::ArrayView1::from(&out));
             }
         }
         Ok(values)
