@@ -104,7 +104,9 @@ impl Linear {
         let (w, b) = (context.packed.of(self.w), self.b.of(context.params));
         let out = share.take(self.out);
         let block = block_rows(outer);
-        let x = share.value(self.x).chunks(block * inner);
+        let product = |y: &mut [f32], x: &[f32]| {
+            product(y, outer, Into::Overwrite, Mat::dense(x, x.len() / inner, inner), w);
+        };
         match self.epilogue {
             // On the way to a gradient the product is kept apart from what the activation makes of it.
             Epilogue::Activate { kind, before: place } if self.trains => {
@@ -112,14 +114,15 @@ impl Linear {
                 let x = share.value(self.x).chunks(block * inner);
                 let blocks = out.chunks_mut(block * outer).zip(before.chunks_mut(block * outer));
                 for ((y, before), x) in blocks.zip(x) {
-                    product(before, outer, Into::Overwrite, Mat::dense(x, x.len() / inner, inner), w);
+                    product(before, x);
                     activate(kind, y, before, b);
                 }
                 share.put(place, before);
             }
             _ => {
+                let x = share.value(self.x).chunks(block * inner);
                 for (i, (y, x)) in out.chunks_mut(block * outer).zip(x).enumerate() {
-                    product(y, outer, Into::Overwrite, Mat::dense(x, x.len() / inner, inner), w);
+                    product(y, x);
                     self.finish(i * block, y, b, share, context);
                 }
             }
