@@ -8,6 +8,34 @@ __device__ __forceinline__ int query_of(int row, int column, int i) {
     return KEYS_FIRST ? column + 2 * (lane % 4) + i % 2 : row + lane / 4 + 8 * (i / 2);
 }
 
+// Rows of queries, keys, values or gradients, from the first that counts on.
+struct Rows {
+    const half_t* first;
+    int stride;
+};
+
+// 16 × 16 scores p = a · x and gradients of weights dp = b · y. `kept` holds a and b where they fit in registers.
+__device__ __forceinline__ void scores(float (&p)[2][4], float (&dp)[2][4], const Left (&kept)[2][KEPT ? KS : 1], Rows a, Rows b, Rows x,
+                                       Rows y) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+        clear(p[n]);
+        clear(dp[n]);
+    }
+#pragma unroll 4
+    for (int depth = 0; depth < SIZE_PADDED; depth += DEPTH) {
+        const Left of_a = KEPT ? kept[0][depth / DEPTH] : left(a.first + depth, a.stride);
+        const Left of_b = KEPT ? kept[1][depth / DEPTH] : left(b.first + depth, b.stride);
+        Right two[2];
+        rights_of_rows(two, x.first + depth, x.stride);
+        multiply(p[0], of_a, two[0]);
+        multiply(p[1], of_a, two[1]);
+        rights_of_rows(two, y.first + depth, y.stride);
+        multiply(dp[0], of_b, two[0]);
+        multiply(dp[1], of_b, two[1]);
+    }
+}
+
 // Turns scores into weights and gradients of weights into gradients of scores, but for the factor 1/√size, for
 // 16 × 8 pairs. stat[i] = (log sum, delta) of the query that value i belongs to.
 template <bool KEYS_FIRST>
@@ -128,6 +156,8 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, BACKWARD_BLOCKS)
     }
     await_staged();
     const int first = 16 * warp;
+    const Rows own_q = {q + first * STRIDE_QKV, STRIDE_QKV}, own_k = {k + first * STRIDE_QKV, STRIDE_QKV};
+    const Rows own_v = {v + first * STRIDE_QKV, STRIDE_QKV}, own_d = {d + first * STRIDE_OUT, STRIDE_OUT};
     half_t* result = reinterpret_cast<half_t*>(results[warp]);
     half_t* to = dqkv + row0 * 3 * WIDTH_ALL + head * SIZE;
 
@@ -138,29 +168,13 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, BACKWARD_BLOCKS)
             clear(dk[n]);
             clear(dv[n]);
         }
-        Left own[2][KEPT ? KS : 1];
-        keep_rows(own[0], k + first * STRIDE_QKV, STRIDE_QKV);
-        keep_rows(own[1], v + first * STRIDE_QKV, STRIDE_QKV);
+        Left kept[2][KEPT ? KS : 1];
+        keep_rows(kept[0], own_k.first, own_k.stride);
+        keep_rows(kept[1], own_v.first, own_v.stride);
         for (int query = CAUSAL ? first : 0; query < PADDED; query += 16) {
             // Transposed: rows are keys, columns queries.
             float p[2][4], dp[2][4];
-#pragma unroll
-            for (int n = 0; n < 2; ++n) {
-                clear(p[n]);
-                clear(dp[n]);
-            }
-#pragma unroll 4
-            for (int depth = 0; depth < SIZE_PADDED; depth += DEPTH) {
-                const Left a = KEPT ? own[0][depth / DEPTH] : left(k + first * STRIDE_QKV + depth, STRIDE_QKV);
-                const Left b = KEPT ? own[1][depth / DEPTH] : left(v + first * STRIDE_QKV + depth, STRIDE_QKV);
-                Right two[2];
-                rights_of_rows(two, q + query * STRIDE_QKV + depth, STRIDE_QKV);
-                multiply(p[0], a, two[0]);
-                multiply(p[1], a, two[1]);
-                rights_of_rows(two, d + query * STRIDE_OUT + depth, STRIDE_OUT);
-                multiply(dp[0], b, two[0]);
-                multiply(dp[1], b, two[1]);
-            }
+            scores(p, dp, kept, own_k, own_v, {q + query * STRIDE_QKV, STRIDE_QKV}, {d + query * STRIDE_OUT, STRIDE_OUT});
 #pragma unroll
             for (int n = 0; n < 2; ++n) {
                 const float4 two = stats_of_two[query / 2 + 4 * n + c];
@@ -198,27 +212,11 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, BACKWARD_BLOCKS)
         for (int n = 0; n < CHUNK / 8; ++n) clear(dq[n]);
         const float2 low = stats[first + g], high = stats[first + g + 8];
         const float2 stat[4] = {low, low, high, high};
-        keep_rows(own[0], q + first * STRIDE_QKV, STRIDE_QKV);
-        keep_rows(own[1], d + first * STRIDE_OUT, STRIDE_OUT);
+        keep_rows(kept[0], own_q.first, own_q.stride);
+        keep_rows(kept[1], own_d.first, own_d.stride);
         for (int key = 0; key <= (CAUSAL ? first : PADDED - 1); key += 16) {
             float p[2][4], dp[2][4];
-#pragma unroll
-            for (int n = 0; n < 2; ++n) {
-                clear(p[n]);
-                clear(dp[n]);
-            }
-#pragma unroll 4
-            for (int depth = 0; depth < SIZE_PADDED; depth += DEPTH) {
-                const Left a = KEPT ? own[0][depth / DEPTH] : left(q + first * STRIDE_QKV + depth, STRIDE_QKV);
-                const Left b = KEPT ? own[1][depth / DEPTH] : left(d + first * STRIDE_OUT + depth, STRIDE_OUT);
-                Right two[2];
-                rights_of_rows(two, k + key * STRIDE_QKV + depth, STRIDE_QKV);
-                multiply(p[0], a, two[0]);
-                multiply(p[1], a, two[1]);
-                rights_of_rows(two, v + key * STRIDE_QKV + depth, STRIDE_QKV);
-                multiply(dp[0], b, two[0]);
-                multiply(dp[1], b, two[1]);
-            }
+            scores(p, dp, kept, own_q, own_d, {k + key * STRIDE_QKV, STRIDE_QKV}, {v + key * STRIDE_QKV, STRIDE_QKV});
 #pragma unroll
             for (int n = 0; n < 2; ++n) weigh<false>(p[n], dp[n], stat, first, key + 8 * n);
             if (needs_mask(first, key, 16, false)) {
