@@ -47,5 +47,6 @@ pub mod plan;
 pub mod runner;
 pub mod simd;
 pub mod small_matmul;
+mod transpose;
 
 pub use error::EngineError;

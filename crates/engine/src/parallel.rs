@@ -8,11 +8,14 @@ use std::sync::Mutex;
 use crate::packed::ROWS;
 
 /// Prompts that pass through a stage together when a prompt is rows that do not wait for each other: few enough for
-/// what they make on the way to stay in the second nearest cache, many enough for a product.
+/// what they make on the way to stay in the second nearest cache, many enough for a product, and such that no thread has
+/// more to do than the others.
 pub fn prompts_per_group(batch: usize, tokens: usize) -> usize {
-    const ROWS_PER_GROUP: usize = 164;
-    let fewest_groups = 2 * rayon::current_num_threads();
-    (ROWS_PER_GROUP / tokens.max(1)).min(batch / fewest_groups).max(1)
+    const MOST_ROWS: usize = 184;
+    let threads = rayon::current_num_threads();
+    let most = (MOST_ROWS / tokens.max(1)).min(batch / (2 * threads)).max(1);
+    let busiest = |prompts: &usize| batch.div_ceil(*prompts).div_ceil(threads) * prompts;
+    (1..=most).rev().min_by_key(busiest).unwrap_or(1)
 }
 
 /// Prompts that one thread carries through all tokens of a recurrent layer: one group per thread, because products

@@ -213,9 +213,9 @@ impl Gpt2Config {
         let (e, rows) = (self.width, batch * tokens);
         let normed = plan.temporary("normed", rows * e);
         LayerNorm::add(plan, middle, pair("ln_2"), [batch, tokens, e], normed);
-        let before = plan.temporary("before", rows * 4 * e);
+        let slope = plan.temporary("slope", rows * 4 * e);
         let raised = plan.temporary("raised", rows * 4 * e);
-        let activate = Epilogue::Activate { kind: self.activation, before };
+        let activate = Epilogue::Activate { kind: self.activation, slope };
         Linear::add(plan, normed, pair("mlp.c_fc"), false, [rows, e, 4 * e], activate, raised);
         let out = plan.kept(rows * e);
         Linear::add(plan, raised, pair("mlp.c_proj"), false, [rows, 4 * e, e], Epilogue::Add(middle), out);

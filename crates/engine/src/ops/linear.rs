@@ -9,7 +9,7 @@ use crate::parallel::block_rows;
 use crate::parameters::Matrix;
 use crate::params::Param;
 use crate::plan::{Mode, PlanBuilder, Var};
-use crate::simd::{exp, vectorised};
+use crate::simd::{sigmoid, vectorised};
 
 /// An elementwise function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,8 +44,9 @@ pub enum Epilogue {
     Activate {
         /// Which function.
         kind: Activation,
-        /// The product before the activation, `[rows, outer]`, for the way back; untouched in inference.
-        before: Var,
+        /// Its slope, `[rows, outer]`, for the way back (the GPU keeps what it can compute the slope from); untouched
+        /// in inference.
+        slope: Var,
     },
 }
 
@@ -108,16 +109,16 @@ impl Linear {
             product(y, outer, Into::Overwrite, Mat::dense(x, x.len() / inner, inner), w);
         };
         match self.epilogue {
-            // On the way to a gradient the product is kept apart from what the activation makes of it.
-            Epilogue::Activate { kind, before: place } if self.trains => {
-                let before = share.take(place);
+            // Value and slope have most of their arithmetic in common.
+            Epilogue::Activate { kind, slope: place } if self.trains => {
+                let slope = share.take(place);
                 let x = share.value(self.x).chunks(block * inner);
-                let blocks = out.chunks_mut(block * outer).zip(before.chunks_mut(block * outer));
-                for ((y, before), x) in blocks.zip(x) {
-                    product(before, x);
-                    activate(kind, y, before, b);
+                let blocks = out.chunks_mut(block * outer).zip(slope.chunks_mut(block * outer));
+                for ((y, slope), x) in blocks.zip(x) {
+                    product(y, x);
+                    activate_with_slope(kind, y, slope, b);
                 }
-                share.put(place, before);
+                share.put(place, slope);
             }
             _ => {
                 let x = share.value(self.x).chunks(block * inner);
@@ -134,7 +135,7 @@ impl Linear {
     fn finish(&self, first_row: usize, y: &mut [f32], b: &[f32], share: &Share, context: Context) {
         let outer = self.outer;
         match self.epilogue {
-            Epilogue::Activate { kind, .. } => activate_in_place(kind, y, b),
+            Epilogue::Activate { kind, .. } => activate(kind, y, b),
             Epilogue::None => y.chunks_exact_mut(outer).for_each(|y| add_to(y, b)),
             Epilogue::Add(residual) => {
                 let residual = &share.value(residual)[first_row * outer..];
@@ -166,8 +167,8 @@ impl Linear {
         let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
         let blocks = grads.dx.chunks_mut(block * inner).zip(grads.dout.chunks_mut(block * outer));
         for (i, (dx, dout)) in blocks.enumerate() {
-            if let Epilogue::Activate { kind, before } = self.epilogue {
-                activate_backward(kind, dout, &share.value(before)[i * block * outer..]);
+            if let Epilogue::Activate { slope, .. } = self.epilogue {
+                multiply_by(dout, &share.value(slope)[i * block * outer..]);
             }
             product(dx, inner, into, Mat::dense(dout, dx.len() / inner, outer), w);
         }
@@ -195,32 +196,25 @@ impl Linear {
 const GELU_SCALE: f32 = 2.0 * 0.797_884_6;
 const GELU_CUBIC: f32 = 0.044_715;
 
+/// sigmoid(2u)
 #[inline(always)]
-fn twice_u(x: f32) -> f32 {
-    GELU_SCALE * (GELU_CUBIC * x * x).mul_add(x, x)
-}
-
-/// x += bias in each row, then y = activation(x).
-fn activate(kind: Activation, y: &mut [f32], x: &mut [f32], bias: &[f32]) {
-    match kind {
-        Activation::Gelu => gelu(y, x, bias),
-        Activation::Relu => relu(y, x, bias),
-    }
+fn gate(x: f32) -> f32 {
+    sigmoid(GELU_SCALE * (GELU_CUBIC * x * x).mul_add(x, x))
 }
 
 /// y = activation(y + bias) in each row.
-fn activate_in_place(kind: Activation, y: &mut [f32], bias: &[f32]) {
+fn activate(kind: Activation, y: &mut [f32], bias: &[f32]) {
     match kind {
-        Activation::Gelu => gelu_in_place(y, bias),
-        Activation::Relu => relu_in_place(y, bias),
+        Activation::Gelu => gelu(y, bias),
+        Activation::Relu => relu(y, bias),
     }
 }
 
-/// Turns the gradient of the activation's result into that of its argument, in place.
-fn activate_backward(kind: Activation, d: &mut [f32], x: &[f32]) {
+/// As [`activate`], and the activation's slope at the same places.
+fn activate_with_slope(kind: Activation, y: &mut [f32], slope: &mut [f32], bias: &[f32]) {
     match kind {
-        Activation::Gelu => gelu_backward(d, x),
-        Activation::Relu => relu_backward(d, x),
+        Activation::Gelu => gelu_with_slope(y, slope, bias),
+        Activation::Relu => relu_with_slope(y, slope, bias),
     }
 }
 
@@ -239,42 +233,34 @@ vectorised! {
         }
     }
 
-    fn gelu(y: &mut [f32], x: &mut [f32], bias: &[f32]) -> () {
-        for (y, x) in y.chunks_exact_mut(bias.len()).zip(x.chunks_exact_mut(bias.len())) {
-            for ((y, x), &bias) in y.iter_mut().zip(x).zip(bias) {
-                *x += bias;
-                *y = *x / (1.0 + exp(-twice_u(*x)));
-            }
+    /// out *= x
+    fn multiply_by(out: &mut [f32], x: &[f32]) -> () {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out *= x;
         }
     }
 
-    fn gelu_in_place(y: &mut [f32], bias: &[f32]) -> () {
+    fn gelu(y: &mut [f32], bias: &[f32]) -> () {
         for y in y.chunks_exact_mut(bias.len()) {
             for (y, &bias) in y.iter_mut().zip(bias) {
                 let x = *y + bias;
-                *y = x / (1.0 + exp(-twice_u(x)));
+                *y = x * gate(x);
             }
         }
     }
 
-    fn gelu_backward(d: &mut [f32], x: &[f32]) -> () {
-        for (d, &x) in d.iter_mut().zip(x) {
-            let s = 1.0 / (1.0 + exp(-twice_u(x)));
-            let slope = GELU_SCALE * (1.0 + 3.0 * GELU_CUBIC * x * x);
-            *d *= s + x * s * (1.0 - s) * slope;
-        }
-    }
-
-    fn relu(y: &mut [f32], x: &mut [f32], bias: &[f32]) -> () {
-        for (y, x) in y.chunks_exact_mut(bias.len()).zip(x.chunks_exact_mut(bias.len())) {
-            for ((y, x), &bias) in y.iter_mut().zip(x).zip(bias) {
-                *x += bias;
-                *y = if *x < 0.0 { 0.0 } else { *x };
+    fn gelu_with_slope(y: &mut [f32], slope: &mut [f32], bias: &[f32]) -> () {
+        for (y, slope) in y.chunks_exact_mut(bias.len()).zip(slope.chunks_exact_mut(bias.len())) {
+            for ((y, slope), &bias) in y.iter_mut().zip(slope).zip(bias) {
+                let x = *y + bias;
+                let s = gate(x);
+                *y = x * s;
+                *slope = s + x * s * (1.0 - s) * (GELU_SCALE * (1.0 + 3.0 * GELU_CUBIC * x * x));
             }
         }
     }
 
-    fn relu_in_place(y: &mut [f32], bias: &[f32]) -> () {
+    fn relu(y: &mut [f32], bias: &[f32]) -> () {
         for y in y.chunks_exact_mut(bias.len()) {
             for (y, &bias) in y.iter_mut().zip(bias) {
                 let x = *y + bias;
@@ -283,9 +269,13 @@ vectorised! {
         }
     }
 
-    fn relu_backward(d: &mut [f32], x: &[f32]) -> () {
-        for (d, &x) in d.iter_mut().zip(x) {
-            *d = if x > 0.0 { *d } else { 0.0 };
+    fn relu_with_slope(y: &mut [f32], slope: &mut [f32], bias: &[f32]) -> () {
+        for (y, slope) in y.chunks_exact_mut(bias.len()).zip(slope.chunks_exact_mut(bias.len())) {
+            for ((y, slope), &bias) in y.iter_mut().zip(slope).zip(bias) {
+                let x = *y + bias;
+                *y = if x < 0.0 { 0.0 } else { x };
+                *slope = if x > 0.0 { 1.0 } else { 0.0 };
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Scores of attention: how they become weights, and the copies of a head's parts that products read.
 
+use crate::matmul::Mat;
 use crate::simd::{LANES, exp, max, sum, vectorised};
+use crate::transpose::transpose;
 
 /// How scores become weights; n is the number of tokens seen, s = q·k/√(head size).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,11 +36,7 @@ pub(super) fn gather(out: &mut [f32], x: &[f32], [tokens, size, row]: [usize; 3]
 /// out`[i, t]` = x`[t, i]`, columns padded with zeros to whole registers.
 pub(super) fn gather_transposed(out: &mut [f32], x: &[f32], [tokens, size, row]: [usize; 3]) {
     let pad = padded(tokens);
-    for t in 0..tokens {
-        for (i, &x) in x[t * row..][..size].iter().enumerate() {
-            out[i * pad + t] = x;
-        }
-    }
+    transpose(out, pad, Mat::strided(x, tokens, size, row));
     for out in out.chunks_exact_mut(pad).take(size) {
         out[tokens..].fill(0.0);
     }

@@ -121,8 +121,8 @@ fn linear_with_every_epilogue() {
     }
     for kind in [Activation::Gelu, Activation::Relu] {
         Trial::new(18, 24, 16, |plan, x| {
-            let (before, out) = (plan.kept(24), plan.kept(24));
-            Linear::add(plan, x, wb, false, sizes, Epilogue::Activate { kind, before }, out);
+            let (slope, out) = (plan.kept(24), plan.kept(24));
+            Linear::add(plan, x, wb, false, sizes, Epilogue::Activate { kind, slope }, out);
             out
         })
         .check("linear with activation");

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::{DEPTH, PANEL};
 use crate::matmul::Mat;
 use crate::simd::LANES;
+use crate::transpose::transpose;
 
 /// A packed right-hand side `[inner, outer]`.
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +24,12 @@ impl<'a> Packed<'a> {
     /// Packs a matrix into `place`, on all threads.
     ///
     /// # Panics
-    /// If `place` is shorter than [`Packed::len_of`] or the matrix reaches past its slice.
+    /// If `place` is shorter than [`Packed::len_of`], or the matrix reaches past its slice or is neither row-major nor
+    /// the transpose of one that is.
     pub fn new(place: &'a mut [f32], matrix: Mat) -> Self {
         let (inner, outer) = (matrix.rows, matrix.cols);
         assert!(place.len() >= Self::len_of(inner, outer), "place for a packed matrix is too short");
+        assert!(matrix.col_stride == 1 || matrix.row_stride == 1, "a packed matrix has values side by side");
         let place = &mut aligned(place)[..inner * outer.next_multiple_of(PANEL)];
         let width = outer.next_multiple_of(PANEL).max(1);
         place.par_chunks_mut(DEPTH * width).enumerate().for_each(|(block, place)| {
@@ -78,13 +81,6 @@ fn pack_panel(place: &mut [[f32; PANEL]], matrix: Mat, from: usize, col: usize) 
         }
         return;
     }
-    // Square tiles: both the rows that are read and those that are written stay in the nearest cache.
-    for (tile, place) in place.chunks_mut(LANES).enumerate() {
-        for j in 0..cols {
-            let source = &data[j * col_stride + tile * LANES * row_stride..];
-            for (k, place) in place.iter_mut().enumerate() {
-                place[j] = source[k * row_stride];
-            }
-        }
-    }
+    let depth = place.len();
+    transpose(place.as_flattened_mut(), PANEL, Mat::strided(data, cols, depth, col_stride));
 }

@@ -62,11 +62,11 @@ impl WithSimd for OuterProducts<'_> {
             let mut later = Later::new((below > 0).then(|| x.part([from + depth, 0], [below, x.cols])));
             for col in (0..y.cols).step_by(PANEL) {
                 let cols = PANEL.min(y.cols - col);
-                let b = panel.as_chunks_mut().0;
                 let data = &y.data[from * y.row_stride + col..];
+                let b = &mut panel.as_chunks_mut().0[..depth];
                 match cols {
-                    PANEL => copy_panel(&mut b[..depth], data, y.row_stride),
-                    _ => copy_narrow(simd, &mut b[..depth], data, y.row_stride, cols),
+                    PANEL => copy_panel(b, data, y.row_stride),
+                    _ => copy_narrow(simd, b, data, y.row_stride, cols),
                 }
                 if let Some(sums) = y_sums.get_mut(col..col + cols) {
                     add_rows(sums, Mat::dense(b.as_flattened(), depth, PANEL));
@@ -77,7 +77,7 @@ impl WithSimd for OuterProducts<'_> {
                     false if below > 0 => Some(y.part([from + depth, 0], [below, PANEL.min(y.cols)])),
                     false => None,
                 };
-                tiles(simd, &mut to, left, &b[..depth], [&mut Later::new(next), &mut later]);
+                tiles(simd, &mut to, left, b, [&mut Later::new(next), &mut later]);
             }
         }
     }
@@ -86,9 +86,23 @@ impl WithSimd for OuterProducts<'_> {
 /// sums`[j]` += Σ_k x`[k, j]`, for the first columns of x.
 #[inline(always)]
 fn add_rows(sums: &mut [f32], x: Mat) {
+    let (panels, narrow) = sums.as_chunks_mut::<PANEL>();
+    let whole = panels.len() * PANEL;
+    for (panel, sums) in panels.iter_mut().enumerate() {
+        // A local of known length stays in registers.
+        let mut total = *sums;
+        for k in 0..x.rows {
+            let row: &[f32; PANEL] =
+                x.data[k * x.row_stride + panel * PANEL..].first_chunk().expect("a whole panel");
+            for (sum, &x) in total.iter_mut().zip(row) {
+                *sum += x;
+            }
+        }
+        *sums = total;
+    }
     for k in 0..x.rows {
-        let row = &x.data[k * x.row_stride..][..sums.len()];
-        for (sum, &x) in sums.iter_mut().zip(row) {
+        let row = &x.data[k * x.row_stride + whole..][..narrow.len()];
+        for (sum, &x) in narrow.iter_mut().zip(row) {
             *sum += x;
         }
     }
@@ -100,6 +114,8 @@ impl<'a> Left<'a, TILE> {
     fn columns(place: &'a mut [f32], x: Mat) -> Self {
         /// Rows of `x` that are in the nearest cache while their values are spread over the strips.
         const NEAR: usize = 16;
+        /// Values that are copied at once; what a copy writes too much, the next one overwrites.
+        const WIDE: usize = 8;
         let (depth, strips) = (x.rows, x.cols.div_ceil(TILE));
         let (place, _) = place[..strips * depth * TILE].as_chunks_mut::<TILE>();
         assert!(x.extent() <= x.data.len());
@@ -107,17 +123,19 @@ impl<'a> Left<'a, TILE> {
             let near = NEAR.min(depth - first);
             for (strip, place) in place.chunks_exact_mut(depth).enumerate() {
                 let (col, place) = (strip * TILE, &mut place[first..first + near]);
-                if col + TILE <= x.cols {
-                    for (k, place) in place.iter_mut().enumerate() {
-                        // SAFETY: the row and the columns are x's, which was asserted to lie within its data. Checks
-                        // would take longer than the copy.
-                        *place = unsafe { *x.data.as_ptr().add((first + k) * x.row_stride + col).cast() };
+                let wide = if col + WIDE <= x.cols { near - 1 } else { 0 };
+                for k in 0..wide {
+                    // SAFETY: the row and `WIDE` columns are x's, which was asserted to lie within its data; as many
+                    // values end before `place` does, since another `TILE` follow. Checks would take longer than the copy.
+                    unsafe {
+                        let from = x.data.as_ptr().add((first + k) * x.row_stride + col);
+                        let values = from.cast::<[f32; WIDE]>().read_unaligned();
+                        place.as_mut_ptr().add(k).cast::<[f32; WIDE]>().write_unaligned(values);
                     }
-                } else {
-                    for (k, place) in place.iter_mut().enumerate() {
-                        let values = &x.data[(first + k) * x.row_stride..][col..x.cols];
-                        place[..values.len()].copy_from_slice(values);
-                    }
+                }
+                for k in wide..near {
+                    let values = &x.data[(first + k) * x.row_stride + col..][..TILE.min(x.cols - col)];
+                    place[k][..values.len()].copy_from_slice(values);
                 }
             }
         }

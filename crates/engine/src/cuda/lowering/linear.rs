@@ -37,9 +37,9 @@ impl Lowering<'_> {
                 let fused = Fused::Bias(self.param(op.b));
                 self.product(0, out, [x, w], Some(self.value(residual)), fused)?
             }
-            Epilogue::Activate { kind, before } => {
+            Epilogue::Activate { kind, slope } => {
                 let out = self.store(op.out, self.half())?;
-                let before = self.store(before, self.half())?;
+                let before = self.store(slope, self.half())?;
                 let bias = self.weights(op.b);
                 // In float32 the fused form is slower than two kernels.
                 let fits = kind == Activation::Gelu && self.half() == Kind::Bf16;
@@ -63,8 +63,8 @@ impl Lowering<'_> {
         let &Linear { rows, inner, outer, .. } = op;
         let dout = self.gradient(op.out);
         let activation = match op.epilogue {
-            Epilogue::Activate { kind, before } if !self.slopes.contains_key(&op.out.0) => {
-                Some((kind, self.value(before)))
+            Epilogue::Activate { kind, slope } if !self.slopes.contains_key(&op.out.0) => {
+                Some((kind, self.value(slope)))
             }
             _ => None,
         };
