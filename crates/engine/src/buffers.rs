@@ -2,7 +2,7 @@
 
 use std::slice::ChunksMut;
 
-use crate::memory::zeros;
+use crate::memory::Buffer;
 use crate::parameters::PackedParams;
 use crate::plan::{Place, Plan, Var};
 
@@ -10,8 +10,8 @@ use crate::plan::{Place, Plan, Var};
 #[derive(Debug)]
 pub struct Buffers {
     /// For all prompts; empty where threads have their own.
-    pub(crate) values: Vec<Vec<f32>>,
-    pub(crate) grads: Vec<Vec<f32>>,
+    pub(crate) values: Vec<Buffer>,
+    pub(crate) grads: Vec<Buffer>,
     /// What each thread works in.
     lanes: Vec<Lane>,
 }
@@ -19,8 +19,8 @@ pub struct Buffers {
 /// A thread's own buffers, large enough for one group of prompts.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    values: Vec<Vec<f32>>,
-    grads: Vec<Vec<f32>>,
+    values: Vec<Buffer>,
+    grads: Vec<Buffer>,
     /// Seconds spent on each operation, where somebody asks.
     pub seconds: Vec<f64>,
 }
@@ -29,7 +29,7 @@ impl Buffers {
     /// Allocates the buffers of a plan; threads that take part later bring their own.
     pub fn new(plan: &Plan) -> Self {
         let whole = |places: &[Place]| {
-            places.iter().map(|place| zeros(if place.passing { 0 } else { place.len })).collect()
+            places.iter().map(|place| Buffer::zeros(if place.passing { 0 } else { place.len })).collect()
         };
         Self { values: whole(&plan.places), grads: whole(&plan.slots), lanes: Vec::new() }
     }
@@ -42,7 +42,7 @@ impl Buffers {
     /// Bytes of all buffers together.
     pub fn bytes(&self) -> usize {
         let lanes = self.lanes.iter().flat_map(|lane| lane.values.iter().chain(&lane.grads));
-        4 * self.values.iter().chain(&self.grads).chain(lanes).map(Vec::len).sum::<usize>()
+        4 * self.values.iter().chain(&self.grads).chain(lanes).map(|buffer| buffer.len()).sum::<usize>()
     }
 
     /// The shares of all groups of prompts, one after the other, and a lane for each of `threads`.
@@ -64,7 +64,7 @@ impl Buffers {
     /// The share of all prompts together, without what is needed within a stage only.
     pub(crate) fn whole(&mut self) -> Share<'_> {
         let [values, grads] = [&mut self.values, &mut self.grads]
-            .map(|buffers| buffers.iter_mut().map(Vec::as_mut_slice).collect());
+            .map(|buffers| buffers.iter_mut().map(|buffer| &mut buffer[..]).collect());
         Share { first: 0, values, grads }
     }
 }
@@ -73,15 +73,15 @@ impl Lane {
     fn new(plan: &Plan) -> Self {
         let own = |places: &[Place]| {
             let len = |place: &Place| if place.passing { place.len / plan.batch * plan.group } else { 0 };
-            places.iter().map(|place| zeros(len(place))).collect()
+            places.iter().map(|place| Buffer::zeros(len(place))).collect()
         };
         Self { values: own(&plan.places), grads: own(&plan.slots), seconds: vec![0.0; plan.ops.len()] }
     }
 }
 
 /// One iterator per buffer over the parts of the groups; what is not a number per prompt, as the loss, has no parts.
-fn chunks<'a>(buffers: &'a mut [Vec<f32>], plan: &Plan, places: &[Place]) -> Vec<ChunksMut<'a, f32>> {
-    let cut = |(buffer, place): (&'a mut Vec<f32>, &Place)| {
+fn chunks<'a>(buffers: &'a mut [Buffer], plan: &Plan, places: &[Place]) -> Vec<ChunksMut<'a, f32>> {
+    let cut = |(buffer, place): (&'a mut Buffer, &Place)| {
         let parts = if place.len.is_multiple_of(plan.batch) { &mut buffer[..] } else { &mut [] };
         parts.chunks_mut((place.len / plan.batch * plan.group).max(1))
     };

@@ -1,27 +1,63 @@
 //! Memory for large buffers, and for what a thread works in.
 
 use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+use crate::simd::LANES;
 
 thread_local! {
     /// What a thread works in: it goes through all its prompts in the same place, which stays in its caches.
-    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: RefCell<Buffer> = const { RefCell::new(Buffer::EMPTY) };
 }
 
 /// Lends the thread's scratch, `len` values of whatever was there before. Work may not ask for it again.
 pub(crate) fn with_scratch(len: usize, work: impl FnOnce(&mut [f32])) {
     SCRATCH.with_borrow_mut(|scratch| {
-        scratch.resize(scratch.len().max(len), 0.0);
+        if scratch.len() < len {
+            *scratch = Buffer::zeros(len);
+        }
         work(&mut scratch[..len]);
     });
 }
 
-/// Zeros, in large pages where the system lends them: a network's buffers take hundreds of megabytes, and looking up the
-/// addresses of small pages costs some percent of a training step.
-pub(crate) fn zeros(len: usize) -> Vec<f32> {
-    let buffer = vec![0.0; len];
-    #[cfg(target_os = "linux")]
-    advise_large_pages(&buffer);
-    buffer
+/// A buffer that begins with a line of the caches: a register that is read across two lines takes twice as long.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    values: Vec<f32>,
+    /// Where the first line begins.
+    first: usize,
+}
+
+impl Buffer {
+    const EMPTY: Self = Self { values: Vec::new(), first: 0 };
+
+    /// Zeros, in large pages where the system lends them: a network's buffers take hundreds of megabytes, and looking up
+    /// the addresses of small pages costs some percent of a training step.
+    pub fn zeros(len: usize) -> Self {
+        if len == 0 {
+            return Self::EMPTY;
+        }
+        let mut values = vec![0.0; len + LANES];
+        #[cfg(target_os = "linux")]
+        advise_large_pages(&values);
+        let first = values.as_ptr().align_offset(4 * LANES).min(LANES);
+        values.truncate(first + len);
+        Self { values, first }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.values[self.first..]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.values[self.first..]
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -144,7 +144,14 @@ pub fn max(x: &[f32]) -> f32 {
             *slot = if value > *slot { value } else { *slot };
         }
     }
-    lanes.iter().fold(f32::NEG_INFINITY, |largest, &lane| if lane > largest { lane } else { largest })
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = if lanes[i + half] > lanes[i] { lanes[i + half] } else { lanes[i] };
+        }
+        half /= 2;
+    }
+    lanes[0]
 }
 
 #[cfg(test)]

@@ -70,20 +70,19 @@ vectorised! {
         for (row, scores) in scores.chunks_exact_mut(pad).enumerate() {
             let seen = rows.seen(row);
             let factor = scale / seen as f32;
+            let (own, rest) = scores[..rows.columns].split_at_mut(padded(seen));
             match weighting {
-                Weighting::Softmax => softmax(&mut scores[..padded(seen)], seen, scale),
-                Weighting::Relu => {
-                    for s in &mut scores[..seen] {
-                        *s = if *s < 0.0 { 0.0 } else { *s * factor };
+                Weighting::Softmax => softmax(own, seen, scale),
+                Weighting::Relu | Weighting::Linear => {
+                    for s in &mut own[..seen] {
+                        *s = if weighting == Weighting::Relu && *s < 0.0 { 0.0 } else { *s * factor };
                     }
-                }
-                Weighting::Linear => {
-                    for s in &mut scores[..seen] {
-                        *s *= factor;
-                    }
+                    own[seen..].fill(0.0);
                 }
             }
-            scores[seen..rows.columns].fill(0.0);
+            if !rest.is_empty() {
+                rest.fill(0.0);
+            }
         }
     }
 
@@ -124,9 +123,9 @@ fn softmax(scores: &mut [f32], seen: usize, scale: f32) {
     scores[seen..].fill(f32::NEG_INFINITY);
     let largest = max(scores);
     for s in scores.iter_mut() {
-        *s = exp((*s - largest) * scale);
+        let e = exp((*s - largest) * scale);
+        *s = if *s == f32::NEG_INFINITY { 0.0 } else { e };
     }
-    scores[seen..].fill(0.0);
     let factor = 1.0 / sum([scores], |[s]| s);
     for s in scores.iter_mut() {
         *s *= factor;

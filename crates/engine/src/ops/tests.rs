@@ -73,7 +73,7 @@ impl Trial {
             add_weight_gradients(&mut dparams, gradients);
             steps().for_each(|(op, step)| op.other_gradients(&buffers, &mut dparams, step));
         }
-        let dinput = buffers.grads[self.plan.grad_of[self.input.0].expect("input")].clone();
+        let dinput = buffers.grads[self.plan.grad_of[self.input.0].expect("input")].to_vec();
         let differ = |analytic: &[f32], what: &str, loss: &mut dyn FnMut(usize, f32) -> f64| {
             let largest = analytic.iter().fold(0.0f32, |m, g| m.max(g.abs()));
             assert!(analytic.is_empty() || largest > 1e-4, "{name}: no gradient of the {what}");
