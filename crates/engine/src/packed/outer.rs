@@ -133,9 +133,9 @@ impl<'a> Left<'a, TILE> {
                         place.as_mut_ptr().add(k).cast::<[f32; WIDE]>().write_unaligned(values);
                     }
                 }
-                for k in wide..near {
+                for (k, place) in place.iter_mut().enumerate().skip(wide) {
                     let values = &x.data[(first + k) * x.row_stride + col..][..TILE.min(x.cols - col)];
-                    place[k][..values.len()].copy_from_slice(values);
+                    place[..values.len()].copy_from_slice(values);
                 }
             }
         }
