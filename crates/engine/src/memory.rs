@@ -40,10 +40,15 @@ impl Buffer {
         let mut values = vec![0.0; len + LANES];
         #[cfg(target_os = "linux")]
         advise_large_pages(&values);
-        let first = values.as_ptr().align_offset(4 * LANES).min(LANES);
+        let first = first_line(&values);
         values.truncate(first + len);
         Self { values, first }
     }
+}
+
+/// Values before the first line of the caches.
+pub(crate) fn first_line(values: &[f32]) -> usize {
+    values.as_ptr().align_offset(4 * LANES).min(values.len())
 }
 
 impl Deref for Buffer {

@@ -57,3 +57,21 @@ pub fn deal<T: Send>(pieces: Vec<T>, work: impl Fn(T) + Sync) {
     let threads = rayon::current_num_threads().min(pieces.len());
     deal_with(&mut vec![(); threads], pieces, |(), piece| work(piece));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_thread_has_more_prompts_than_it_must() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+        pool.install(|| {
+            assert_eq!([22, 82, 202].map(|tokens| prompts_per_group(64, tokens)), [8, 2, 1]);
+            for batch in 1..100 {
+                let group = prompts_per_group(batch, 22);
+                let busiest = batch.div_ceil(group).div_ceil(2) * group;
+                assert!(busiest <= batch.div_ceil(2) + 1, "{batch} prompts in groups of {group}");
+            }
+        });
+    }
+}

@@ -115,16 +115,16 @@ pub fn sum<const K: usize>(slices: [&[f32]; K], term: impl Fn([f32; K]) -> f32) 
     for i in 0..n % LANES {
         lanes[i] += term(parts.map(|(_, rest)| rest[i]));
     }
-    fold(lanes)
+    fold(lanes, |a, b| a + b)
 }
 
-/// Adds the partial sums pairwise.
+/// Combines the lanes pairwise.
 #[inline(always)]
-fn fold(mut lanes: [f32; LANES]) -> f32 {
+fn fold(mut lanes: [f32; LANES], combine: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {
-            lanes[i] += lanes[i + half];
+            lanes[i] = combine(lanes[i], lanes[i + half]);
         }
         half /= 2;
     }
@@ -144,14 +144,7 @@ pub fn max(x: &[f32]) -> f32 {
             *slot = if value > *slot { value } else { *slot };
         }
     }
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = if lanes[i + half] > lanes[i] { lanes[i + half] } else { lanes[i] };
-        }
-        half /= 2;
-    }
-    lanes[0]
+    fold(lanes, |a, b| if b > a { b } else { a })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::{DEPTH, PANEL};
 use crate::matmul::Mat;
+use crate::memory::first_line;
 use crate::simd::LANES;
 use crate::transpose::transpose;
 
@@ -44,7 +45,7 @@ impl<'a> Packed<'a> {
 
     /// A matrix that was packed into `place` before.
     pub(crate) fn view(place: &'a [f32], [inner, outer]: [usize; 2]) -> Self {
-        Self { data: &place[skipped(place)..][..inner * outer.next_multiple_of(PANEL)], inner, outer }
+        Self { data: &place[first_line(place)..][..inner * outer.next_multiple_of(PANEL)], inner, outer }
     }
 
     /// The panels of the block of inner values from `from` on, which has `depth` of them.
@@ -58,13 +59,8 @@ impl<'a> Packed<'a> {
 
 /// The part from the first cache line on: a register that is read across two lines takes twice as long.
 pub(super) fn aligned(place: &mut [f32]) -> &mut [f32] {
-    let skipped = skipped(place);
-    &mut place[skipped..]
-}
-
-/// Values before the first cache line.
-fn skipped(place: &[f32]) -> usize {
-    place.as_ptr().align_offset(4 * LANES).min(place.len())
+    let first = first_line(place);
+    &mut place[first..]
 }
 
 /// place`[k, j]` = matrix`[from + k, col + j]`, and 0 past the last column.
