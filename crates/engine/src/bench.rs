@@ -73,7 +73,7 @@ pub fn train(case: &Case, warm: usize, steps: usize) -> Result<Timing, EngineErr
     let mut params = layout.initial(&SplitMix::new(1));
     let mut grads = vec![0.0; layout.len()];
     let mut adam = Adam::new(AdamConfig::default(), layout.len());
-    let mut runner = case.network.runner(case.batch, 2 * case.points, Mode::Train)?;
+    let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
     let (tokens, targets) = prompts(case);
     runner.set_tokens(&tokens)?;
     runner.set_targets(&targets)?;
@@ -97,7 +97,7 @@ pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
     let mut params = layout.initial(&SplitMix::new(1));
     let mut grads = vec![0.0; layout.len()];
     let mut adam = Adam::new(AdamConfig::default(), layout.len());
-    let mut runner = case.network.runner(case.batch, 2 * case.points, Mode::Train)?;
+    let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
     let (tokens, targets) = prompts(case);
     runner.set_tokens(&tokens)?;
     runner.set_targets(&targets)?;
@@ -126,7 +126,7 @@ pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
 pub fn forward(case: &Case, prompts_in_all: usize, passes: usize) -> Result<Timing, EngineError> {
     let layout = case.network.layout();
     let params = layout.initial(&SplitMix::new(1));
-    let mut runner = case.network.runner(case.batch, 2 * case.points, Mode::Infer)?;
+    let mut runner = case.network.predictor(case.batch, case.points, Mode::Infer)?;
     let (tokens, _) = prompts(case);
     let mut ms = Vec::with_capacity(passes);
     for _ in 0..passes {

@@ -40,6 +40,9 @@ pub(crate) struct Change {
     out: Var,
     /// The stream that it is added to.
     stream: Option<Var>,
+    /// Rows of a prompt in `out`, and how many positions lie between them.
+    rows: usize,
+    every: usize,
     /// Values per row of `out`, and those that the part has.
     width: usize,
     columns: std::ops::Range<usize>,
@@ -49,8 +52,8 @@ pub(crate) struct Change {
 /// The position of every row of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Positions {
-    /// Prompts of so many tokens.
-    Prompt(usize),
+    /// Whole prompts.
+    Prompt,
     /// Queries, all at one position.
     Query(usize),
 }
@@ -80,13 +83,15 @@ impl Change {
             return bad(format!("there is no layer {layer}; accepted: 1 to {}", attention.len()));
         };
         let width = heads * size;
+        let rows = graph.plan.len_of(out) / (graph.batch * width);
+        let every = graph.tokens.div_ceil(rows);
         let change = match intervention.part {
             Part::Layer(_) => {
                 let out = graph.hidden[layer];
                 let after =
                     graph.plan.ops.iter().rposition(|op| op.out() == out).expect("computed by the plan");
-                let stream = Some(graph.hidden[layer - 1]);
-                Change { after, out, stream, width, columns: 0..width, output: None }
+                let stream = Some(graph.streams[layer - 1]);
+                Change { after, out, stream, rows, every, width, columns: 0..width, output: None }
             }
             Part::Head { head, .. } if head >= heads => {
                 return bad(format!(
@@ -96,7 +101,7 @@ impl Change {
             }
             Part::Head { head, .. } => {
                 let columns = head * size..(head + 1) * size;
-                Change { after: index, out, stream: None, width, columns, output: None }
+                Change { after: index, out, stream: None, rows, every, width, columns, output: None }
             }
         };
         Ok(Change { output: intervention.output.clone(), ..change })
@@ -122,7 +127,7 @@ impl Change {
         for (row, out) in out.chunks_exact_mut(self.width).enumerate() {
             let place = &mut out[self.columns.clone()];
             let position = match positions {
-                Positions::Prompt(tokens) => row % tokens,
+                Positions::Prompt => row % self.rows * self.every,
                 Positions::Query(position) => position,
             };
             match &self.output {

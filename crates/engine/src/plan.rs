@@ -21,6 +21,16 @@ pub enum Mode {
     Infer,
 }
 
+/// How much of each prompt is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Every token in every layer.
+    Everything,
+    /// What predictions at the x tokens depend on. The last layer of a Transformer is read nowhere else, so it is
+    /// computed nowhere else.
+    Predictions,
+}
+
 /// Where the gradient of an operation's input goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {

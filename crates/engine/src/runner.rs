@@ -22,18 +22,22 @@ pub struct Graph {
     pub batch: usize,
     /// Tokens per prompt (for queries: queries per prompt).
     pub tokens: usize,
+    /// Tokens per prompt as it is fed in; those after the first `tokens` are not looked at.
+    pub given: usize,
     /// The longest prompt the network can read, in tokens.
     pub longest: usize,
     /// Features per token.
     pub features: usize,
     /// Values in the flat parameter buffer.
     pub params: usize,
-    /// Tokens `[batch, tokens, features]`.
+    /// Tokens that are looked at, `[batch, tokens, features]`.
     pub input: Var,
     /// Targets `[batch, points]`; absent in inference.
     pub targets: Option<Var>,
-    /// Hidden states `[batch, tokens, width]`: the read-in, then one per layer.
+    /// Hidden states `[batch, tokens, width]`: the read-in, then one per layer; the last may be at the x tokens only.
     pub hidden: Vec<Var>,
+    /// What each block of a Transformer adds to: the hidden state before it, at the tokens that it is computed at.
+    pub streams: Vec<Var>,
     /// What the read-out reads: the final LayerNorm for GPT-2, the last layer for an LSTM.
     pub last: Var,
     /// Predictions `[batch, points]`.
@@ -147,13 +151,16 @@ impl Runner {
         self.graph.tokens.div_ceil(2)
     }
 
-    /// Feeds tokens `[batch, tokens, features]`.
+    /// Feeds prompts `[batch, tokens, features]`.
     pub fn set_tokens(&mut self, tokens: &[f32]) -> Result<(), EngineError> {
-        let Graph { batch, tokens: t, features, input, .. } = self.graph;
-        check_len("tokens", tokens.len(), batch * t * features, || {
-            format!("{batch} prompts × {t} tokens × {features} features")
+        let Graph { batch, tokens: read, given, features, input, .. } = self.graph;
+        check_len("tokens", tokens.len(), batch * given * features, || {
+            format!("{batch} prompts × {given} tokens × {features} features")
         })?;
-        self.buffers.values[input.0].copy_from_slice(tokens);
+        let places = self.buffers.values[input.0].chunks_exact_mut(read * features);
+        for (place, prompt) in places.zip(tokens.chunks_exact(given * features)) {
+            place.copy_from_slice(&prompt[..read * features]);
+        }
         Ok(())
     }
 
@@ -175,7 +182,7 @@ impl Runner {
     pub fn forward<'a>(&mut self, params: impl Into<Parameters<'a>>) {
         let params = params.into();
         assert_eq!(params.flat.len(), self.graph.params, "length of the parameter buffer");
-        self.run(params, None, Positions::Prompt(self.graph.tokens));
+        self.run(params, None, Positions::Prompt);
     }
 
     fn run(&mut self, params: Parameters, prefix: Option<Prefix>, positions: Positions) {
@@ -268,14 +275,23 @@ impl Runner {
     }
 
     /// Hidden state of a layer, `[batch, tokens, width]`; 0 is the read-in (with positions), l the residual
-    /// stream after block l.
+    /// stream after block l. Where only predictions are asked for, the last layer of a Transformer has x tokens only.
     pub fn hidden(&self, layer: usize) -> &[f32] {
         self.buffers.value(self.graph.hidden[layer])
     }
 
-    /// What the read-out reads, `[batch, tokens, width]`: after the final LayerNorm for GPT-2.
+    /// What the read-out reads, at the tokens of the last layer: after the final LayerNorm for GPT-2.
     pub fn last(&self) -> &[f32] {
         self.buffers.value(self.graph.last)
+    }
+
+    /// The rows of [`Runner::hidden`] or [`Runner::last`] at the x tokens, one for each prediction.
+    pub fn at_x<'a>(&self, states: &'a [f32]) -> impl Iterator<Item = &'a [f32]> + use<'a> {
+        let Graph { batch, tokens, .. } = self.graph;
+        let width = self.hidden(0).len() / (batch * tokens);
+        let prompt = states.len() / batch;
+        let every = (prompt / width).div_ceil(self.points());
+        states.chunks_exact(prompt).flat_map(move |prompt| prompt.chunks_exact(width).step_by(every))
     }
 
     /// What the attention heads of a layer hand to the projection, `[batch, tokens, heads·size]`; layers count from 1.

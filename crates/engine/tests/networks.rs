@@ -5,6 +5,7 @@ mod common;
 use common::{normals, relative, rough_params, tiny_gpt2, tiny_lstm};
 use engine::EngineError;
 use engine::adam::{Adam, AdamConfig};
+use engine::intervene::{Intervention, Part};
 use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use engine::ops::{Activation, AttentionKind, Mask, Weighting};
 use engine::runner::Runner;
@@ -33,7 +34,7 @@ fn causal(network: &Network) -> bool {
 
 fn feed(runner: &mut Runner) {
     let graph = runner.graph();
-    let (tokens, targets) = (graph.batch * graph.tokens * graph.features, graph.batch * runner.points());
+    let (tokens, targets) = (graph.batch * graph.given * graph.features, graph.batch * runner.points());
     runner.set_tokens(&normals("tokens", tokens, 1.0)).unwrap();
     runner.set_targets(&normals("targets", targets, 1.0)).unwrap();
 }
@@ -160,6 +161,53 @@ fn inference_equals_training_forward() {
             assert_eq!(train.hidden(layer), infer.hidden(layer));
         }
         assert_eq!(train.last(), infer.last());
+    }
+}
+
+#[test]
+fn a_predictor_leaves_out_only_what_no_prediction_depends_on() {
+    for network in all_networks() {
+        let params = rough_params(&network);
+        for mode in [Mode::Train, Mode::Infer] {
+            let mut whole = network.runner(3, 10, mode).unwrap();
+            let mut predictor = network.predictor(3, 5, mode).unwrap();
+            assert!(predictor.bytes() < whole.bytes(), "{network:?}: nothing is left out");
+            let tokens = normals("tokens", 3 * 10 * 3, 1.0);
+            let parts = [
+                Part::Layer(1),
+                Part::Layer(2),
+                Part::Head { layer: 1, head: 0 },
+                Part::Head { layer: 2, head: 1 },
+            ];
+            let outputs = [None, Some(normals("output", 10 * network.width(), 1.0).into())];
+            let interventions = parts
+                .into_iter()
+                .flat_map(|part| outputs.clone().map(|output| vec![Intervention { part, output }]));
+            let possible = |_: &Vec<Intervention>| matches!(network, Network::Gpt2(_));
+            for changes in [Vec::new()].into_iter().chain(interventions.filter(possible)) {
+                for runner in [&mut whole, &mut predictor] {
+                    runner.intervene(&changes).unwrap();
+                    runner.set_tokens(&tokens).unwrap();
+                    runner.forward(&params);
+                }
+                assert_eq!(whole.predictions(), predictor.predictions(), "{network:?}, {changes:?}");
+                for layer in 0..=network.layers() {
+                    let [a, b] = [&whole, &predictor].map(|r| r.at_x(r.hidden(layer)).collect::<Vec<_>>());
+                    assert_eq!((a.len(), a), (15, b), "{network:?}: layer {layer}, {changes:?}");
+                }
+                assert!(whole.at_x(whole.last()).eq(predictor.at_x(predictor.last())));
+            }
+        }
+        let gradients = |mut runner: Runner| {
+            let mut grads = vec![0.0; params.len()];
+            feed(&mut runner);
+            let loss = runner.gradients(&params, &mut grads);
+            (loss, grads)
+        };
+        let (loss, expected) = gradients(network.runner(3, 10, Mode::Train).unwrap());
+        let (same, found) = gradients(network.predictor(3, 5, Mode::Train).unwrap());
+        assert_eq!(loss, same);
+        assert!(relative(&found, &expected) < 1e-6, "{network:?}: {}", relative(&found, &expected));
     }
 }
 

@@ -183,11 +183,11 @@ impl Weights {
         let tokens = tokens(prompts, self.network.features());
         let per_prompt = 2 * points * self.network.features();
         let mut all = Vec::with_capacity(count * points);
-        let mut runner = self.network.runner(CHUNK.min(count), 2 * points, Mode::Infer)?;
+        let mut runner = self.network.predictor(CHUNK.min(count), points, Mode::Infer)?;
         for chunk in tokens.chunks(CHUNK * per_prompt) {
             let size = chunk.len() / per_prompt;
             if size != CHUNK.min(count) {
-                runner = self.network.runner(size, 2 * points, Mode::Infer)?;
+                runner = self.network.predictor(size, points, Mode::Infer)?;
             }
             runner.set_tokens(chunk)?;
             runner.forward(self.for_passes());

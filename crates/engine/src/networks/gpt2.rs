@@ -5,12 +5,12 @@
 use super::{positive, torch_linear};
 use crate::error::EngineError;
 use crate::ops::{
-    Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, Mask, MeanSquare, QueryAttention,
-    ReadOut,
+    Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, Mask, MeanSquare, Pick,
+    QueryAttention, ReadOut,
 };
 use crate::parallel::prompts_per_group;
 use crate::params::{Init, Param, ParamLayout, ParamSpec};
-use crate::plan::{Mode, PlanBuilder, Var};
+use crate::plan::{Mode, PlanBuilder, Scope, Var};
 use crate::runner::{Graph, Memory};
 
 /// Sizes and variants of a GPT-2; the default is the paper's network.
@@ -97,13 +97,19 @@ impl Gpt2Config {
     }
 
     /// Plans the network for `batch` prompts of `tokens` tokens.
-    pub(super) fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
+    pub(super) fn graph(
+        &self,
+        batch: usize,
+        tokens: usize,
+        mode: Mode,
+        scope: Scope,
+    ) -> Result<Graph, EngineError> {
         self.check()?;
         if tokens > self.positions {
             let rule = format!("prompts of {tokens} tokens need at least as many");
             return Err(EngineError::Config { field: "positions", value: self.positions, rule });
         }
-        Ok(self.build(batch, tokens, mode, Attend::Prompt))
+        Ok(self.build([batch, tokens], mode, scope, Attend::Prompt))
     }
 
     /// Plans queries after a prefix.
@@ -122,10 +128,11 @@ impl Gpt2Config {
         if count != self.layers || prefix.tokens > self.positions || !prefix.memories.iter().all(fits) {
             return Err(EngineError::Unsupported("the prefix was run by another network".into()));
         }
-        Ok(self.build(prefix.batch, queries, Mode::Infer, Attend::Prefix(&prefix.memories)))
+        let attend = Attend::Prefix(&prefix.memories);
+        Ok(self.build([prefix.batch, queries], Mode::Infer, Scope::Everything, attend))
     }
 
-    fn build(&self, batch: usize, tokens: usize, mode: Mode, attend: Attend) -> Graph {
+    fn build(&self, [batch, tokens]: [usize; 2], mode: Mode, scope: Scope, attend: Attend) -> Graph {
         let layout = ParamLayout::new(self.params());
         let pair = |name: &str| -> [Param; 2] {
             ["weight", "bias"].map(|part| layout.place(&format!("{name}.{part}")).expect("own parameter"))
@@ -141,10 +148,23 @@ impl Gpt2Config {
         let mut stream = plan.kept(rows * e);
         Linear::add(&mut plan, input, pair("read_in"), true, [rows, self.features, e], positions, stream);
         let mut hidden = vec![stream];
-        let mut memories = Vec::new();
+        let (mut streams, mut memories) = (Vec::new(), Vec::new());
+        // From one prediction to the next: every token of a query, every second one of a prompt.
+        let mut stride = if matches!(attend, Attend::Prompt) { 2 } else { 1 };
+        let mut left = tokens;
         for layer in 0..self.layers {
             let pair = |name: &str| pair(&format!("h.{layer}.{name}"));
             plan.begin_layer();
+            let mut every = 1;
+            if scope == Scope::Predictions && layer + 1 == self.layers {
+                (every, stride) = (stride, 1);
+                left = tokens.div_ceil(every);
+            }
+            let before = match every {
+                1 => stream,
+                _ => Pick::add(&mut plan, stream, [batch, tokens, e], every),
+            };
+            streams.push(before);
             let normed = plan.temporary("normed", rows * e);
             LayerNorm::add(&mut plan, stream, pair("ln_1"), [batch, tokens, e], normed);
             let qkv = match attend {
@@ -153,7 +173,7 @@ impl Gpt2Config {
                 Attend::Prefix(_) => plan.temporary("qkv", rows * 3 * e),
             };
             Linear::add(&mut plan, normed, pair("attn.c_attn"), false, [rows, e, 3 * e], Epilogue::None, qkv);
-            let attended = plan.temporary("attended", rows * e);
+            let attended = plan.temporary("attended", batch * left * e);
             match attend {
                 Attend::Prompt => {
                     let shape = [batch, tokens, self.heads, e / self.heads];
@@ -162,6 +182,7 @@ impl Gpt2Config {
                         qkv,
                         self.attention,
                         shape,
+                        every,
                         attended,
                     )));
                 }
@@ -172,16 +193,15 @@ impl Gpt2Config {
                     QueryAttention::add(&mut plan, qkv, prefix, tokens, attended);
                 }
             }
-            let middle = plan.temporary("middle", rows * e);
-            let add = Epilogue::Add(stream);
-            Linear::add(&mut plan, attended, pair("attn.c_proj"), false, [rows, e, e], add, middle);
-            stream = self.mlp(&mut plan, middle, [batch, tokens], pair);
+            let middle = plan.temporary("middle", batch * left * e);
+            let (sizes, add) = ([batch * left, e, e], Epilogue::Add(before));
+            Linear::add(&mut plan, attended, pair("attn.c_proj"), false, sizes, add, middle);
+            stream = self.mlp(&mut plan, middle, [batch, left], pair);
             hidden.push(stream);
         }
-        let last = plan.kept(rows * e);
-        LayerNorm::add(&mut plan, stream, pair("ln_f"), [batch, tokens, e], last);
-        let stride = if matches!(attend, Attend::Prompt) { 2 } else { 1 };
-        let predictions = ReadOut::add(&mut plan, last, pair("read_out"), [batch, tokens, e], stride);
+        let last = plan.kept(batch * left * e);
+        LayerNorm::add(&mut plan, stream, pair("ln_f"), [batch, left, e], last);
+        let predictions = ReadOut::add(&mut plan, last, pair("read_out"), [batch, left, e], stride);
         let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
         let loss = targets.map(|targets| MeanSquare::add(&mut plan, predictions, targets));
         Graph {
@@ -189,12 +209,14 @@ impl Gpt2Config {
             mode,
             batch,
             tokens,
+            given: tokens,
             longest: self.positions,
             features: self.features,
             params: layout.len(),
             input,
             targets,
             hidden,
+            streams,
             last,
             predictions,
             loss,

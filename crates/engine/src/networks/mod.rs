@@ -4,12 +4,13 @@
 mod gpt2;
 mod lstm;
 
-pub use crate::plan::Mode;
+pub use crate::plan::{Mode, Scope};
 pub use gpt2::Gpt2Config;
 pub use lstm::LstmConfig;
 
 use crate::error::EngineError;
 use crate::muon::Matrix;
+use crate::ops::Mask;
 use crate::parameters::PackedParams;
 use crate::params::{Init, Param, ParamLayout, ParamSpec};
 use crate::runner::{Graph, QueryRunner, Runner};
@@ -83,12 +84,33 @@ impl Network {
         Ok(Runner::new(self.graph(batch, tokens, mode)?))
     }
 
+    /// As [`Network::runner`] for prompts of `points` points, but computes only what predictions depend on
+    /// ([`Scope::Predictions`]): not the last label, which no prediction sees, and not the last layer of a Transformer at
+    /// the other labels.
+    pub fn predictor(&self, batch: usize, points: usize, mode: Mode) -> Result<Runner, EngineError> {
+        let sees_all = matches!(self, Network::Gpt2(config) if config.attention.mask == Mask::Full);
+        let unread = if sees_all { 0 } else { 1 };
+        let mut graph =
+            self.scoped((batch, (2 * points).saturating_sub(unread)), mode, Scope::Predictions)?;
+        graph.given = 2 * points;
+        Ok(Runner::new(graph))
+    }
+
     /// Plans the network without allocating anything.
     pub fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
+        self.scoped((batch, tokens), mode, Scope::Everything)
+    }
+
+    fn scoped(
+        &self,
+        (batch, tokens): (usize, usize),
+        mode: Mode,
+        scope: Scope,
+    ) -> Result<Graph, EngineError> {
         positive("batch", batch)?;
         positive("tokens", tokens)?;
         match self {
-            Network::Gpt2(config) => config.graph(batch, tokens, mode),
+            Network::Gpt2(config) => config.graph(batch, tokens, mode, scope),
             Network::Lstm(config) => config.graph(batch, tokens, mode),
         }
     }

@@ -9,6 +9,7 @@
 //! | [`LayerNorm`] | y = (x − mean)/std · gain + bias | dx, dgain, dbias |
 //! | [`Attention`] | heads of softmax, ReLU or linear attention, causal or full | dq, dk, dv |
 //! | [`LstmLayer`] | one layer over all tokens | dx, dW, db |
+//! | [`Pick`] | every second token | dx |
 //! | [`ReadOut`] | predictions at the x tokens | dx, dw, db |
 //! | [`MeanSquare`] | mean squared error | dpredictions |
 //! | [`QueryAttention`], [`LstmQuery`] | single tokens after a shared prefix | none |
@@ -17,6 +18,7 @@ mod attention;
 mod layer_norm;
 mod linear;
 mod lstm;
+mod pick;
 mod query;
 mod read_out;
 mod scores;
@@ -28,6 +30,7 @@ pub use attention::{Attention, AttentionKind, Mask};
 pub use layer_norm::LayerNorm;
 pub use linear::{Activation, Epilogue, Linear};
 pub use lstm::LstmLayer;
+pub use pick::Pick;
 pub use query::{LstmQuery, QueryAttention};
 pub use read_out::{MeanSquare, ReadOut};
 pub use scores::Weighting;
@@ -45,6 +48,7 @@ pub enum Op {
     LayerNorm(LayerNorm),
     Attention(Attention),
     LstmLayer(LstmLayer),
+    Pick(Pick),
     ReadOut(ReadOut),
     MeanSquare(MeanSquare),
     QueryAttention(QueryAttention),
@@ -69,6 +73,7 @@ impl Op {
             Op::LayerNorm(_) => "layer norm".into(),
             Op::Attention(_) => "attention".into(),
             Op::LstmLayer(_) => "lstm layer".into(),
+            Op::Pick(_) => "pick".into(),
             Op::ReadOut(_) => "read-out".into(),
             Op::MeanSquare(_) => "mean square".into(),
             Op::QueryAttention(_) => "query attention".into(),
@@ -83,6 +88,7 @@ impl Op {
             Op::LayerNorm(op) => op.out,
             Op::Attention(op) => op.out,
             Op::LstmLayer(op) => op.out,
+            Op::Pick(op) => op.out,
             Op::ReadOut(op) => op.out,
             Op::MeanSquare(op) => op.out,
             Op::QueryAttention(op) => op.out,
@@ -97,6 +103,7 @@ impl Op {
             Op::LayerNorm(op) => op.x,
             Op::Attention(op) => op.qkv,
             Op::LstmLayer(op) => op.x,
+            Op::Pick(op) => op.x,
             Op::ReadOut(op) => op.x,
             Op::MeanSquare(op) => op.predictions,
             Op::QueryAttention(op) => op.qkv,
@@ -139,6 +146,7 @@ impl Op {
             Op::LayerNorm(op) => op.forward(share, context),
             Op::Attention(op) => op.forward(share),
             Op::LstmLayer(op) => op.forward(share, context),
+            Op::Pick(op) => op.forward(share),
             Op::ReadOut(op) => op.forward(share, context),
             Op::MeanSquare(op) => op.forward(share),
             Op::QueryAttention(op) => op.forward(share, context),
@@ -166,6 +174,7 @@ impl Op {
             Op::LayerNorm(op) => op.backward(share, context, &mut grads),
             Op::Attention(op) => op.backward(share, &mut grads),
             Op::LstmLayer(op) => op.backward(share, context, &mut grads),
+            Op::Pick(op) => op.backward(&mut grads),
             Op::ReadOut(op) => op.backward(context, &mut grads),
             Op::MeanSquare(op) => op.backward(share, &mut grads),
             // Queries are never trained on: plans with them have no loss.

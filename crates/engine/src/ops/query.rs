@@ -73,7 +73,7 @@ impl QueryAttention {
             small_matmul(scores, pad, Into::Overwrite, queries, Mat::dense(keys, size, columns));
         }
         own_scores(&mut scores[seen..], &qkv[q_at..], &qkv[k_at..], [n, size, row, pad]);
-        let rows = Rows { first: seen, seen_grows: false, columns: pad, size };
+        let rows = Rows { first: seen, more: 0, columns: pad, size };
         weigh(self.prefix.kind.weighting, scores, pad, rows);
         own_values(&mut out[head * size..], &scores[seen..], &qkv[v_at..], [n, size, row, pad, width]);
         if seen > 0 {

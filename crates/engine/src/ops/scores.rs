@@ -42,13 +42,13 @@ pub(super) fn gather_transposed(out: &mut [f32], x: &[f32], [tokens, size, row]:
     }
 }
 
-/// A few rows of scores: the first sees the tokens up to `first`, the others as many or one more each.
+/// A few rows of scores: the first sees the tokens up to `first`, each of the others so many more than the one before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
     /// The last token that the first row sees.
     pub first: usize,
-    /// Whether each row sees one token more than the row before.
-    pub seen_grows: bool,
+    /// Tokens that a row sees more than the row before.
+    pub more: usize,
     /// Columns in use, whole registers.
     pub columns: usize,
     /// Width of a head.
@@ -59,7 +59,7 @@ impl Rows {
     /// Tokens that a row sees.
     #[inline(always)]
     fn seen(&self, row: usize) -> usize {
-        self.first + 1 + if self.seen_grows { row } else { 0 }
+        self.first + 1 + row * self.more
     }
 }
 

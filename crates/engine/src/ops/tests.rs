@@ -174,19 +174,27 @@ fn layer_norm() {
 fn attention_in_every_variant() {
     for mask in [Mask::Causal, Mask::Full] {
         for weighting in [Weighting::Softmax, Weighting::Relu, Weighting::Linear] {
-            // One shape within a block of rows, one that spans two blocks.
-            for [batch, tokens, heads, size] in [[2, 5, 2, 3], [1, 35, 1, 2]] {
-                let rows = batch * tokens * heads * size;
-                Trial::new(3 * rows, rows, 0, |plan, qkv| {
-                    let out = plan.kept(rows);
+            // One shape within a block of rows, one that spans two blocks; all tokens ask, or every second one.
+            for ([batch, tokens, heads, size], every) in
+                [([2, 5, 2, 3], 1), ([1, 35, 1, 2], 1), ([2, 6, 2, 3], 2), ([1, 66, 1, 4], 2)]
+            {
+                let width = heads * size;
+                let asking = batch * usize::div_ceil(tokens, every) * width;
+                Trial::new(batch * tokens * 3 * width, asking, 0, |plan, qkv| {
+                    let out = plan.kept(asking);
                     let kind = AttentionKind { mask, weighting };
-                    Attention::add(plan, qkv, kind, [batch, tokens, heads, size], out);
+                    Attention::add(plan, qkv, kind, [batch, tokens, heads, size], every, out);
                     out
                 })
-                .check(&format!("{mask:?} {weighting:?} attention over {tokens} tokens"));
+                .check(&format!("{mask:?} {weighting:?} attention over {tokens} tokens, asking 1/{every}"));
             }
         }
     }
+}
+
+#[test]
+fn pick() {
+    Trial::new(2 * 5 * 7, 2 * 3 * 7, 0, |plan, x| Pick::add(plan, x, [2, 5, 7], 2)).check("pick");
 }
 
 #[test]

@@ -287,7 +287,7 @@ impl Pass<'_> {
         let runner = reader.read(prompts)?;
         for (layer, state) in self.states.iter().enumerate() {
             rows.clear();
-            for (hidden, target) in state.of(runner, layer).chunks_exact(width).step_by(2).zip(&targets) {
+            for (hidden, target) in state.of(runner, layer).zip(&targets) {
                 rows.extend(hidden.iter().map(|h| f64::from(*h)));
                 rows.extend([1.0, *target]);
             }

@@ -165,7 +165,7 @@ impl Learner for Probed {
                 let mut values = Array3::zeros((steps.len(), prompts.count(), points));
                 for (mut values, &layer) in values.outer_iter_mut().zip(steps.as_slice()) {
                     let out = values.as_slice_mut().expect("standard layout");
-                    self.read_outs[layer as usize].read(runner, layer as usize, 2, out);
+                    self.read_outs[layer as usize].read(runner, layer as usize, out);
                 }
                 Ok(values)
             },
@@ -185,7 +185,7 @@ impl Learner for Probed {
         // One prompt at a time: what its queries make on the way stays in the thread's caches.
         let prompts = per_thread(
             count,
-            || (Reader::new(&self.weights, &self.interventions), None),
+            || (Reader::of_prefixes(&self.weights, &self.interventions), None),
             |(reader, runner), prompt| self.answers_of(questions, steps, prompt, reader, runner),
         )?;
         let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
@@ -225,7 +225,7 @@ impl Probed {
         for (l, &length) in questions.lengths.iter().enumerate() {
             query.forward(self.weights.for_passes(), prefix, length, &tokens)?;
             for (i, &layer) in steps.as_slice().iter().enumerate() {
-                self.read_outs[layer as usize].read(query, layer as usize, 1, &mut out);
+                self.read_outs[layer as usize].read(query, layer as usize, &mut out);
                 values.slice_mut(s![i, l, ..]).assign(&ndarray::ArrayView1::from(&out));
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::intervene::Intervention;
-use engine::networks::Mode;
+use engine::networks::{Mode, Scope};
 use engine::runner::Runner;
 use rayon::ThreadPoolBuilder;
 
@@ -68,26 +68,35 @@ pub struct Reader<'a> {
     weights: &'a Weights,
     interventions: &'a [Intervention],
     mode: Mode,
+    scope: Scope,
     runner: Option<Runner>,
 }
 
 impl<'a> Reader<'a> {
-    /// For inference.
+    /// For what is read at the x tokens.
     pub fn new(weights: &'a Weights, interventions: &'a [Intervention]) -> Reader<'a> {
-        Reader { weights, interventions, mode: Mode::Infer, runner: None }
+        Reader { weights, interventions, mode: Mode::Infer, scope: Scope::Predictions, runner: None }
     }
 
-    /// Keeps what happens inside the layers, too.
+    /// Reads every token, the last label too: queries may come after it.
+    pub fn of_prefixes(weights: &'a Weights, interventions: &'a [Intervention]) -> Reader<'a> {
+        Reader { scope: Scope::Everything, ..Reader::new(weights, interventions) }
+    }
+
+    /// Reads every token, and keeps what happens inside the layers.
     pub fn keeping(weights: &'a Weights) -> Reader<'a> {
-        Reader { weights, interventions: &[], mode: Mode::Train, runner: None }
+        Reader { mode: Mode::Train, ..Reader::of_prefixes(weights, &[]) }
     }
 
     /// Runs prompts and shows what the network made of them.
     pub fn read(&mut self, prompts: &Prompts) -> Result<&Runner> {
         let network = &self.weights.network;
-        let shape = (prompts.count(), 2 * prompts.points());
-        if self.runner.as_ref().is_none_or(|r| (r.graph().batch, r.graph().tokens) != shape) {
-            let mut runner = network.runner(shape.0, shape.1, self.mode)?;
+        let (count, points) = (prompts.count(), prompts.points());
+        if self.runner.as_ref().is_none_or(|r| (r.graph().batch, r.points()) != (count, points)) {
+            let mut runner = match self.scope {
+                Scope::Everything => network.runner(count, 2 * points, self.mode)?,
+                Scope::Predictions => network.predictor(count, points, self.mode)?,
+            };
             runner.intervene(self.interventions)?;
             self.runner = Some(runner);
         }

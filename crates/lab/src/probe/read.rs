@@ -26,39 +26,29 @@ pub enum State {
     Normalised,
 }
 
-/// Hidden states of a run, over prompts or over queries.
+/// Hidden states of a run where something is predicted: at the x tokens of prompts, or at queries.
 pub trait States {
-    /// States after a layer.
-    fn hidden(&self, layer: usize) -> &[f32];
-    /// What the network's own read-out reads.
-    fn last(&self) -> &[f32];
+    /// States after a layer, or, without one, what the network's own read-out reads: one for each prediction.
+    fn rows(&self, layer: Option<usize>) -> impl Iterator<Item = &[f32]>;
 }
 
 impl States for Runner {
-    fn hidden(&self, layer: usize) -> &[f32] {
-        self.hidden(layer)
-    }
-    fn last(&self) -> &[f32] {
-        self.last()
+    fn rows(&self, layer: Option<usize>) -> impl Iterator<Item = &[f32]> {
+        self.at_x(layer.map_or(self.last(), |layer| self.hidden(layer)))
     }
 }
 
 impl States for QueryRunner {
-    fn hidden(&self, layer: usize) -> &[f32] {
-        self.hidden(layer)
-    }
-    fn last(&self) -> &[f32] {
-        self.last()
+    fn rows(&self, layer: Option<usize>) -> impl Iterator<Item = &[f32]> {
+        let states = layer.map_or(self.last(), |layer| self.hidden(layer));
+        states.chunks_exact(states.len() / self.predictions().len())
     }
 }
 
 impl State {
-    /// The states `[tokens, width]` of a layer.
-    pub fn of(self, states: &impl States, layer: usize) -> &[f32] {
-        match self {
-            State::Last => states.last(),
-            State::Raw | State::Normalised => states.hidden(layer),
-        }
+    /// The states of a layer, one for each prediction.
+    pub fn of(self, states: &impl States, layer: usize) -> impl Iterator<Item = &[f32]> {
+        states.rows((self != State::Last).then_some(layer))
     }
 }
 
@@ -100,9 +90,9 @@ impl ReadOut {
         }
     }
 
-    /// Reads every `stride`-th state of a layer into `out`.
-    pub fn read(&self, states: &impl States, layer: usize, stride: usize, out: &mut [f64]) {
-        let rows = self.state.of(states, layer).chunks_exact(self.weights.len()).step_by(stride);
+    /// Reads the states of a layer into `out`, one number for each prediction.
+    pub fn read(&self, states: &impl States, layer: usize, out: &mut [f64]) {
+        let rows = self.state.of(states, layer);
         let normalised = self.state == State::Normalised;
         let total: f64 = self.weights.iter().sum();
         vectorised(

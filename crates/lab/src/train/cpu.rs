@@ -30,7 +30,7 @@ impl Cpu {
         let prompts = step.sample(experiment)?;
         if self.runner.as_ref().is_none_or(|runner| runner.points() != step.points) {
             self.runner = None; // free the old buffers before the new ones are made
-            self.runner = Some(network.runner(spec.batch, 2 * step.points, Mode::Train)?);
+            self.runner = Some(network.predictor(spec.batch, step.points, Mode::Train)?);
         }
         let runner = self.runner.as_mut().expect("made above");
         let targets: Vec<f32> = prompts.ys.iter().map(|y| *y as f32).collect();
