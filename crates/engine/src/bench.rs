@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::EngineError;
 use crate::adam::{Adam, AdamConfig};
 use crate::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use crate::parameters::Parameters;
 use crate::params::{RandomSource, SplitMix};
 use crate::runner::Profile;
 
@@ -128,12 +129,13 @@ pub fn forward(case: &Case, prompts_in_all: usize, passes: usize) -> Result<Timi
     let params = layout.initial(&SplitMix::new(1));
     let mut runner = case.network.predictor(case.batch, case.points, Mode::Infer)?;
     let (tokens, _) = prompts(case);
+    let packed = case.network.pack(&params);
     let mut ms = Vec::with_capacity(passes);
     for _ in 0..passes {
         let start = Instant::now();
         for _ in 0..prompts_in_all.div_ceil(case.batch) {
             runner.set_tokens(&tokens)?;
-            runner.forward(&params);
+            runner.forward(Parameters { flat: &params, packed: Some(&packed) });
         }
         ms.push(start.elapsed().as_secs_f64() * 1e3);
     }

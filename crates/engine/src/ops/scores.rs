@@ -1,6 +1,6 @@
 //! Scores of attention: how they become weights, and the copies of a head's parts that products read.
 
-use crate::matmul::Mat;
+use crate::matmul::{Into, Mat};
 use crate::simd::{LANES, exp, max, sum, vectorised};
 use crate::transpose::transpose;
 
@@ -36,7 +36,7 @@ pub(super) fn gather(out: &mut [f32], x: &[f32], [tokens, size, row]: [usize; 3]
 /// out`[i, t]` = x`[t, i]`, columns padded with zeros to whole registers.
 pub(super) fn gather_transposed(out: &mut [f32], x: &[f32], [tokens, size, row]: [usize; 3]) {
     let pad = padded(tokens);
-    transpose(out, pad, Mat::strided(x, tokens, size, row));
+    transpose(out, pad, Into::Overwrite, Mat::strided(x, tokens, size, row));
     for out in out.chunks_exact_mut(pad).take(size) {
         out[tokens..].fill(0.0);
     }

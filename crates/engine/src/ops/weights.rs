@@ -1,9 +1,11 @@
 //! Gradients of weights: sums over the rows of all prompts, on all threads.
 
-use crate::matmul::Mat;
-use crate::packed::{TILE, add_outer_products};
+use crate::matmul::{Into, Mat};
+use crate::memory::with_scratch;
+use crate::packed::{PANEL, TILE, add_outer_products};
 use crate::parallel::deal;
 use crate::params::Param;
+use crate::transpose::transpose;
 
 /// To be computed: dW += xᵀ dout and db += Σ rows of dout, for x `[rows, inner]` and dout `[rows, outer]`.
 pub(crate) struct WeightGradient<'a> {
@@ -22,6 +24,22 @@ struct Task<'a> {
     right: Mat<'a>,
     /// Where rows of the left and of the right side are added up.
     sums: [&'a mut [f32]; 2],
+    /// Whether the left side has the columns of dW and the right side its rows.
+    turned: bool,
+}
+
+impl Task<'_> {
+    fn run(self) {
+        let Self { dw, left, right, sums, turned } = self;
+        if !turned {
+            return add_outer_products(dw, left, right, sums);
+        }
+        with_scratch(dw.len(), |sum| {
+            sum.fill(0.0);
+            add_outer_products(sum, left, right, sums);
+            transpose(dw, left.cols, Into::Add, Mat::dense(sum, left.cols, right.cols));
+        });
+    }
 }
 
 /// Computes all of them, largest pieces first.
@@ -35,15 +53,14 @@ pub(crate) fn add_weight_gradients(dparams: &mut [f32], gradients: Vec<WeightGra
         return;
     };
     let all: usize = gradients.iter().map(|gradient| gradient.w.len * gradient.x.rows).sum();
-    let target = 2 * all / (3 * rayon::current_num_threads());
     let mut tasks = Vec::new();
     let mut places = places.into_iter();
     for gradient in &gradients {
         let [dw, db] = [(); 2].map(|()| places.next().expect("two places each"));
-        gradient.cut(dw, db, target, &mut tasks);
+        gradient.cut(dw, db, all / rayon::current_num_threads(), &mut tasks);
     }
     tasks.sort_by_key(|task| std::cmp::Reverse(task.dw.len() * task.left.rows));
-    deal(tasks, |Task { dw, left, right, sums }| add_outer_products(dw, left, right, sums));
+    deal(tasks, Task::run);
 }
 
 /// Several parameters of one buffer at once, in the order asked for; nothing if they overlap.
@@ -60,26 +77,36 @@ fn disjoint(flat: &mut [f32], params: Vec<Param>) -> Option<Vec<&mut [f32]>> {
     Some(places)
 }
 
+/// Most columns of the left side in one task: a block of so many stays in the second nearest cache while the right side
+/// passes by.
+const MOST: usize = 43 * TILE;
+
 impl<'a> WeightGradient<'a> {
-    /// Cuts into pieces of about `target` products.
-    fn cut(&self, dw: &'a mut [f32], db: &'a mut [f32], target: usize, tasks: &mut Vec<Task<'a>>) {
-        let (left, right) = if self.transposed { (self.dout, self.x) } else { (self.x, self.dout) };
-        let rows = gradient_rows(left.cols, (left.rows * right.cols * left.cols).div_ceil(target.max(1)));
+    /// Cuts into tasks, none of them much larger than two thirds of a thread's `share` of all products.
+    fn cut(&self, dw: &'a mut [f32], db: &'a mut [f32], share: usize, tasks: &mut Vec<Task<'a>>) {
+        let (rows, columns) = if self.transposed { (self.dout, self.x) } else { (self.x, self.dout) };
+        // The right side is copied once per task. One that passes by a whole narrow side is not copied often.
+        let turned = rows.cols > MOST && columns.cols <= MOST;
+        let right_is_dout = self.transposed == turned;
+        let count = match turned {
+            false => gradient_rows(rows.cols, rows.rows * dw.len(), 2 * share / 3),
+            true => (share / 2 / (rows.rows * columns.cols).max(1)).next_multiple_of(PANEL).max(PANEL),
+        };
         // The rows of dout are added up by whoever reads them: each task some of them, or else the first task all.
-        let mut dbs = db.chunks_mut(if self.transposed { rows } else { right.cols });
-        for (i, dw) in dw.chunks_mut(rows * right.cols).enumerate() {
-            let left = left.part([0, i * rows], [left.rows, dw.len() / right.cols]);
+        let mut dbs = db.chunks_mut(if self.transposed { count } else { columns.cols });
+        for (i, dw) in dw.chunks_mut(count * columns.cols).enumerate() {
+            let part = rows.part([0, i * count], [rows.rows, dw.len() / columns.cols]);
+            let (left, right) = if turned { (columns, part) } else { (part, columns) };
             let db = dbs.next().unwrap_or_default();
-            let sums = if self.transposed { [db, &mut []] } else { [&mut [], db] };
-            tasks.push(Task { dw, left, right, sums });
+            let sums = if right_is_dout { [&mut [][..], db] } else { [db, &mut []] };
+            tasks.push(Task { dw, left, right, sums, turned });
         }
     }
 }
 
-/// Rows of a weight gradient that one task computes: whole tiles, few enough for a block of x to stay in the second
-/// nearest cache.
-fn gradient_rows(rows: usize, pieces: usize) -> usize {
+/// Rows of a weight gradient that one task computes: whole tiles, in pieces of about `target` of all `products`.
+fn gradient_rows(rows: usize, products: usize, target: usize) -> usize {
     const FEWEST: usize = 4 * TILE;
-    const MOST: usize = 43 * TILE;
-    rows.div_ceil(pieces.max(1)).clamp(FEWEST, MOST).next_multiple_of(TILE)
+    let pieces = products.div_ceil(target.max(1)).max(1);
+    rows.div_ceil(pieces).clamp(FEWEST, MOST).next_multiple_of(TILE)
 }

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{DEPTH, PANEL};
-use crate::matmul::Mat;
+use crate::matmul::{Into, Mat};
 use crate::memory::first_line;
 use crate::simd::LANES;
 use crate::transpose::transpose;
@@ -78,5 +78,6 @@ fn pack_panel(place: &mut [[f32; PANEL]], matrix: Mat, from: usize, col: usize) 
         return;
     }
     let depth = place.len();
-    transpose(place.as_flattened_mut(), PANEL, Mat::strided(data, cols, depth, col_stride));
+    let rows = Mat::strided(data, cols, depth, col_stride);
+    transpose(place.as_flattened_mut(), PANEL, Into::Overwrite, rows);
 }

@@ -20,7 +20,7 @@ pub use outer::add_outer_products;
 pub use rows::product;
 
 /// Columns of a panel.
-const PANEL: usize = 64;
+pub const PANEL: usize = 64;
 
 /// Inner values that one block sums over before the result is touched: a panel of this depth takes
 /// 128 KiB and streams from the second nearest cache.
