@@ -67,22 +67,16 @@ vectorised! {
     /// Turns scores q·k into weights in place; columns that a row does not see become 0.
     pub(super) fn weigh(weighting: Weighting, scores: &mut [f32], pad: usize, rows: Rows) -> () {
         let scale = 1.0 / (rows.size as f32).sqrt();
+        if weighting == Weighting::Softmax {
+            return softmax(scores, pad, rows, scale);
+        }
         for (row, scores) in scores.chunks_exact_mut(pad).enumerate() {
             let seen = rows.seen(row);
             let factor = scale / seen as f32;
-            let (own, rest) = scores[..rows.columns].split_at_mut(padded(seen));
-            match weighting {
-                Weighting::Softmax => softmax(own, seen, scale),
-                Weighting::Relu | Weighting::Linear => {
-                    for s in &mut own[..seen] {
-                        *s = if weighting == Weighting::Relu && *s < 0.0 { 0.0 } else { *s * factor };
-                    }
-                    own[seen..].fill(0.0);
-                }
+            for s in &mut scores[..seen] {
+                *s = if weighting == Weighting::Relu && *s < 0.0 { 0.0 } else { *s * factor };
             }
-            if !rest.is_empty() {
-                rest.fill(0.0);
-            }
+            scores[seen..rows.columns].fill(0.0);
         }
     }
 
@@ -117,17 +111,42 @@ vectorised! {
     }
 }
 
-/// Softmax of the first `seen` scores; the rest, up to a whole register, becomes 0.
+/// Softmax of what each row sees; the rest becomes 0.
+///
+/// Largest score, exponentials, their sum: each step of a row waits for the one before, but rows do not wait for each
+/// other. Some rows are therefore taken through each step together.
 #[inline(always)]
-fn softmax(scores: &mut [f32], seen: usize, scale: f32) {
-    scores[seen..].fill(f32::NEG_INFINITY);
-    let largest = max(scores);
-    for s in scores.iter_mut() {
-        let e = exp((*s - largest) * scale);
-        *s = if *s == f32::NEG_INFINITY { 0.0 } else { e };
-    }
-    let factor = 1.0 / sum([scores], |[s]| s);
-    for s in scores.iter_mut() {
-        *s *= factor;
+fn softmax(scores: &mut [f32], pad: usize, rows: Rows, scale: f32) {
+    const TOGETHER: usize = 16;
+    for (block, scores) in scores.chunks_mut(TOGETHER * pad).enumerate() {
+        let seen = |row: usize| rows.seen(block * TOGETHER + row);
+        let mut largest = [0.0; TOGETHER];
+        for (row, (scores, largest)) in scores.chunks_exact_mut(pad).zip(&mut largest).enumerate() {
+            let (own, rest) = scores[..rows.columns].split_at_mut(padded(seen(row)));
+            let (own, _) = own.as_chunks_mut::<LANES>();
+            if let Some(last) = own.last_mut() {
+                let unmasked = LANES - (padded(seen(row)) - seen(row));
+                for (lane, s) in last.iter_mut().enumerate() {
+                    *s = if lane < unmasked { *s } else { f32::NEG_INFINITY };
+                }
+            }
+            *largest = max(own.as_flattened());
+            if !rest.is_empty() {
+                rest.fill(0.0);
+            }
+        }
+        for (row, (scores, &largest)) in scores.chunks_exact_mut(pad).zip(&largest).enumerate() {
+            for s in &mut scores[..padded(seen(row))] {
+                let e = exp((*s - largest) * scale);
+                *s = if *s == f32::NEG_INFINITY { 0.0 } else { e };
+            }
+        }
+        for (row, scores) in scores.chunks_exact_mut(pad).enumerate() {
+            let own = &mut scores[..padded(seen(row))];
+            let factor = 1.0 / sum([own], |[s]| s);
+            for s in own {
+                *s *= factor;
+            }
+        }
     }
 }
