@@ -5,7 +5,7 @@
 
 use std::sync::Mutex;
 
-use crate::packed::ROWS;
+use crate::packed::{ROWS, rows_per_pass};
 
 /// Prompts that pass through a stage together when a prompt is rows that do not wait for each other: few enough for
 /// what they make on the way to stay in the second nearest cache, many enough for a product, and such that no thread has
@@ -26,11 +26,11 @@ pub fn prompts_per_recurrent_group(batch: usize) -> usize {
     batch.div_ceil(rayon::current_num_threads()).clamp(FEWEST, MOST).min(batch)
 }
 
-/// Rows of a product that are passed over once more at once: few enough for `width` values of each to stay in the
-/// second nearest cache, and as many as the product takes in whole passes.
-pub fn block_rows(width: usize) -> usize {
+/// Of `rows` of a product, those that are passed over once more at once: few enough for `width` values of each to stay in
+/// the second nearest cache, and as many as the product takes in whole passes.
+pub fn block_rows(rows: usize, width: usize) -> usize {
     const VALUES: usize = ROWS << 10;
-    (VALUES / width.max(1) / ROWS).max(1) * ROWS
+    rows_per_pass(rows, (VALUES / width.max(1) / ROWS).max(1) * ROWS)
 }
 
 /// Does pieces of work in order, each by the thread that is free next; every thread has a worker.

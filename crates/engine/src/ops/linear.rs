@@ -104,7 +104,7 @@ impl Linear {
         let &Self { inner, outer, .. } = self;
         let (w, b) = (context.packed.of(self.w), self.b.of(context.params));
         let out = share.take(self.out);
-        let block = block_rows(outer);
+        let block = block_rows(out.len() / outer, outer);
         let product = |y: &mut [f32], x: &[f32]| {
             product(y, outer, Into::Overwrite, Mat::dense(x, x.len() / inner, inner), w);
         };
@@ -163,7 +163,7 @@ impl Linear {
         if grads.dx.is_empty() {
             return;
         }
-        let (w, block) = (context.packed.of(self.w), block_rows(outer));
+        let (w, block) = (context.packed.of(self.w), block_rows(grads.dout.len() / outer, outer));
         let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
         let blocks = grads.dx.chunks_mut(block * inner).zip(grads.dout.chunks_mut(block * outer));
         for (i, (dx, dout)) in blocks.enumerate() {

@@ -32,3 +32,10 @@ pub const TILE: usize = 6;
 
 /// Rows that pass by one panel before the next panel follows; they stay in the second nearest cache.
 pub const ROWS: usize = 32 * TILE;
+
+/// Rows of each pass where about `most` of all `rows` are taken at a time: whole tiles, and no pass with so few rows that
+/// bringing the panels takes longer than the sums.
+pub fn rows_per_pass(rows: usize, most: usize) -> usize {
+    let passes = rows.div_ceil(most + most / 8).max(1);
+    rows.div_ceil(passes).next_multiple_of(TILE).max(TILE)
+}

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::tile::{Later, Left, Place, tiles};
-use super::{DEPTH, PANEL, Packed, ROWS};
+use super::{DEPTH, PANEL, Packed, ROWS, rows_per_pass};
 use crate::matmul::{Into, Mat};
 use crate::simd::arch;
 
@@ -33,7 +33,8 @@ impl WithSimd for RowProduct<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { out, out_stride, into, x, w } = self;
         // Rows that lie a power of two apart share few places of the cache.
-        let pass = if x.row_stride == w.inner.min(DEPTH) { ROWS } else { ROWS / 2 };
+        let most = if x.row_stride == w.inner.min(DEPTH) { ROWS } else { ROWS / 2 };
+        let pass = rows_per_pass(x.rows, most);
         for first in (0..x.rows).step_by(pass) {
             let rows = pass.min(x.rows - first);
             for from in (0..w.inner).step_by(DEPTH) {
