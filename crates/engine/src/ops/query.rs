@@ -10,7 +10,7 @@ use crate::matmul::{Into, Mat};
 use crate::memory::with_scratch;
 use crate::packed::product;
 use crate::plan::{PlanBuilder, Var};
-use crate::simd::{sum, vectorised};
+use crate::simd::{LANES, NEAREST, prefetch, sum, vectorised};
 use crate::small_matmul::small_matmul;
 
 /// Attention of queries `[batch, queries]` over the keys and values of a prefix run, and over themselves.
@@ -84,11 +84,22 @@ impl QueryAttention {
     }
 }
 
+/// Rows that are asked for before they are read: they lie too far apart for the caches to guess them.
+const AHEAD: usize = 8;
+
+/// Asks for the values of a row from `from` on.
+#[inline(always)]
+fn ask_for(x: &[f32], from: usize, size: usize) {
+    let row = x.as_ptr().wrapping_add(from);
+    (0..size).step_by(LANES).for_each(|i| prefetch::<NEAREST>(row.wrapping_add(i)));
+}
+
 vectorised! {
     /// scores`[i]` = q`[i]`·k`[i]`, of each query with its own key.
     fn own_scores(scores: &mut [f32], q: &[f32], k: &[f32], sizes: [usize; 4]) -> () {
         let [n, size, row, pad] = sizes;
         for i in 0..n {
+            ask_for(k, (i + AHEAD) * row, size);
             scores[i * pad] = sum([&q[i * row..][..size], &k[i * row..][..size]], |[q, k]| q * k);
         }
     }
@@ -97,6 +108,7 @@ vectorised! {
     fn own_values(out: &mut [f32], weights: &[f32], v: &[f32], sizes: [usize; 5]) -> () {
         let [n, size, row, pad, width] = sizes;
         for i in 0..n {
+            ask_for(v, (i + AHEAD) * row, size);
             let weight = weights[i * pad];
             let (out, v) = (&mut out[i * width..][..size], &v[i * row..][..size]);
             for (o, &v) in out.iter_mut().zip(v) {
