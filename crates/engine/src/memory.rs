@@ -21,7 +21,7 @@ pub(crate) fn with_scratch(len: usize, work: impl FnOnce(&mut [f32])) {
 }
 
 /// A buffer that begins with a line of the caches: a register that is read across two lines takes twice as long.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Buffer {
     values: Vec<f32>,
     /// Where the first line begins.

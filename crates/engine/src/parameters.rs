@@ -1,10 +1,12 @@
 //! Parameters as a pass takes them: the flat buffer, and its matrices packed where many passes use the same ones.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
 use crate::matmul::Mat;
+use crate::memory::Buffer;
 use crate::ops::Op;
 use crate::packed::Packed;
 use crate::params::Param;
@@ -39,11 +41,14 @@ pub(crate) enum Way {
     Back,
 }
 
-/// The matrices of a network, packed for passes in one direction.
+/// The matrices of a network, or of some of its layers, packed for passes in one direction.
 #[derive(Debug, Default)]
 pub struct PackedParams {
-    /// By their place in the flat buffer: sizes and values.
-    matrices: HashMap<usize, ([usize; 2], Vec<f32>)>,
+    /// By their place in the flat buffer: sizes, and where in `values` they are.
+    matrices: HashMap<usize, ([usize; 2], Range<usize>)>,
+    /// One after the other, in one piece: large enough for large pages when all matrices are here, and in the caches when
+    /// one layer after the other is packed into it.
+    values: Buffer,
 }
 
 impl PackedParams {
@@ -54,23 +59,33 @@ impl PackedParams {
         packed
     }
 
-    /// Packs the matrices of some operations, where they were packed before if they were.
+    /// Packs the matrices of some operations, in place of those that were here.
     pub(crate) fn pack(&mut self, ops: &[Op], params: &[f32], way: Way) {
-        let sized = |matrix: Matrix| {
+        let (mut sources, mut end) = (Vec::new(), 0);
+        self.matrices.clear();
+        for matrix in ops.iter().flat_map(Op::matrices) {
             let mat = matrix.of(params);
             let mat = if way == Way::Forward { mat } else { mat.t() };
-            let (sizes, mut place) = self.matrices.remove(&matrix.param.offset).unwrap_or_default();
-            if sizes != [mat.rows, mat.cols] {
-                place = vec![0.0; Packed::len_of(mat.rows, mat.cols)];
-            }
-            (matrix.param.offset, mat, place)
+            self.matrices.entry(matrix.param.offset).or_insert_with(|| {
+                let start = end;
+                end += Packed::len_of(mat.rows, mat.cols);
+                sources.push((mat, end - start));
+                ([mat.rows, mat.cols], start..end)
+            });
+        }
+        if self.values.len() < end {
+            self.values = Buffer::zeros(end);
+        }
+        let mut rest = &mut self.values[..];
+        let mut place = |(mat, len)| {
+            let (place, others) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = others;
+            (mat, place)
         };
-        let mut matrices: Vec<_> = ops.iter().flat_map(Op::matrices).map(sized).collect();
-        matrices.par_iter_mut().for_each(|(_, mat, place)| {
-            Packed::new(place, *mat);
+        let places: Vec<(Mat, &mut [f32])> = sources.into_iter().map(&mut place).collect();
+        places.into_par_iter().for_each(|(mat, place)| {
+            Packed::new(place, mat);
         });
-        let packed = matrices.into_iter().map(|(offset, mat, place)| (offset, ([mat.rows, mat.cols], place)));
-        self.matrices.extend(packed);
     }
 
     /// The packed matrix of a parameter.
@@ -79,7 +94,7 @@ impl PackedParams {
     /// If the matrix was not packed.
     pub(crate) fn of(&self, param: Param) -> Packed<'_> {
         let (sizes, place) = self.matrices.get(&param.offset).expect("matrices are packed before a pass");
-        Packed::view(place, *sizes)
+        Packed::view(&self.values[place.clone()], *sizes)
     }
 }
 
