@@ -110,3 +110,38 @@ fn gradient_rows(rows: usize, products: usize, target: usize) -> usize {
     let pieces = products.div_ceil(target.max(1)).max(1);
     rows.div_ceil(pieces).clamp(FEWEST, MOST).next_multiple_of(TILE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matmul::matmul;
+    use crate::params::{RandomSource, SplitMix};
+
+    #[test]
+    fn gradients_of_every_shape_agree_with_the_general_product() {
+        let random = SplitMix::new(6);
+        let numbers = |stream: &str, n: usize| -> Vec<f32> {
+            (0..n as u64).map(|i| random.normal(stream, i)).collect()
+        };
+        let rows = 21;
+        // Narrow and wide, wide and narrow (which is summed turned round), wide both ways.
+        for [inner, outer] in [[7, 300], [300, 7], [2 * MOST + 5, 70], [MOST + 2, MOST + 1], [3, 5]] {
+            let (x, dout) = (numbers("x", rows * inner), numbers("dout", rows * outer));
+            let (x, dout) = (Mat::dense(&x, rows, inner), Mat::dense(&dout, rows, outer));
+            for transposed in [false, true] {
+                let start = numbers("start", inner * outer + outer);
+                let (mut found, mut expected) = (start.clone(), start);
+                let w = Param { offset: 0, len: inner * outer };
+                let b = Param { offset: inner * outer, len: outer };
+                add_weight_gradients(&mut found, vec![WeightGradient { w, b, transposed, x, dout }]);
+                let (left, right) = if transposed { (dout, x) } else { (x, dout) };
+                matmul(w.of_mut(&mut expected), right.cols, Into::Add, left.t(), right);
+                for row in dout.data.chunks_exact(outer) {
+                    b.of_mut(&mut expected).iter_mut().zip(row).for_each(|(sum, d)| *sum += d);
+                }
+                let error = found.iter().zip(&expected).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+                assert!(error < 1e-4, "{inner} × {outer}, transposed {transposed}: off by {error}");
+            }
+        }
+    }
+}
