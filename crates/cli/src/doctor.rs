@@ -241,7 +241,7 @@ fn speed(page: &Page, device: &Arc<cuda::Device>) -> Value {
             let place = Device::Cuda(device.clone(), precision);
             let timing = bench::experiment(name).and_then(|experiment| {
                 let batch = experiment.training.batch;
-                Ok((batch, bench::time_steps(&place, &experiment, 300, || {})?))
+                Ok((batch, bench::time_steps(&place, &experiment, Some(300), || {})?))
             });
             let label = |batch: usize| format!("{text}, batch {batch}, {}", precision.name());
             match timing {

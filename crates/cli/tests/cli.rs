@@ -425,3 +425,30 @@ fn the_doctor_names_what_is_missing() {
     assert!(text.contains("CPU") && text.contains("cores"), "{text}");
     assert!(text.contains(missing) && text.contains("train on the CPU"), "{text}");
 }
+
+#[test]
+fn benchmarks_keep_records() {
+    let dir = TempDir::new().unwrap();
+    let (small, keep) = (["--experiment", "small"], ["--json", "--out", "record.json"]);
+    let record = |args: &[&str]| {
+        let printed = json(&done(dir.path(), &[&["bench"], args, &small, &keep].concat()));
+        let kept = json(&std::fs::read_to_string(dir.path().join("record.json")).unwrap());
+        assert_eq!(printed, kept);
+        assert_eq!(kept["benchmark"], args[0]);
+        kept
+    };
+    let number = |record: &Value, field: &str| record[field].as_f64().unwrap();
+    let step = record(&["train", "--device", "cpu", "--steps", "3"]);
+    assert_eq!((number(&step, "steps"), number(&step, "parameters")), (3.0, 151_937.0));
+    assert!(0.0 < number(&step, "best_ms") && number(&step, "best_ms") <= number(&step, "median_ms"));
+    let pass = record(&["forward", "--prompts", "10", "--repeat", "2"]);
+    assert_eq!((number(&pass, "layers"), number(&pass, "points")), (3.0, 11.0));
+    let prompts = number(&pass, "prompts_per_second") * number(&pass, "median_seconds");
+    assert!((prompts - 10.0).abs() < 1e-6, "{prompts}");
+    let line = done(dir.path(), &["bench", "forward", "--prompts", "1", "--experiment", "small"]);
+    assert!(line.starts_with("small: ") && line.lines().count() == 1, "{line}");
+    for what in ["train", "forward"] {
+        let sentence = refused(dir.path(), &["bench", what, "--experiment", "r2"]);
+        assert!(sentence.contains("'r2'") && sentence.contains("small"), "{sentence}");
+    }
+}

@@ -123,13 +123,16 @@ pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
     Ok(shortest)
 }
 
-/// Times forward passes, with the hidden states of all layers, over `prompts` prompts in chunks of the case's batch.
+/// Times forward passes, with the hidden states of all layers, over `prompts` prompts in chunks of the case's batch,
+/// after one chunk that is not timed.
 pub fn forward(case: &Case, prompts_in_all: usize, passes: usize) -> Result<Timing, EngineError> {
     let layout = case.network.layout();
     let params = layout.initial(&SplitMix::new(1));
     let mut runner = case.network.predictor(case.batch, case.points, Mode::Infer)?;
     let (tokens, _) = prompts(case);
     let packed = case.network.pack(&params);
+    runner.set_tokens(&tokens)?;
+    runner.forward(Parameters { flat: &params, packed: Some(&packed) });
     let mut ms = Vec::with_capacity(passes);
     for _ in 0..passes {
         let start = Instant::now();
