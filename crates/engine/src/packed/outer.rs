@@ -1,11 +1,12 @@
 //! xᵀ · y over many rows, as weight gradients have it: a sum of outer products.
 
 use std::cell::RefCell;
+use std::ptr;
 
 use pulp::{Simd, WithSimd};
 
 use super::matrix::aligned;
-use super::tile::{Later, Left, Place, tiles};
+use super::tile::{Asked, Later, Place, ROUND, registers};
 use super::{DEPTH, PANEL, TILE};
 use crate::matmul::{Into, Mat};
 use crate::simd::{LANES, arch};
@@ -30,20 +31,22 @@ pub fn add_outer_products(out: &mut [f32], x: Mat, y: Mat, sums: [&mut [f32]; 2]
     );
     // The copies are borrowed out here: a closure inside the kernel need not be compiled for the kernel's instruction
     // set, and was then measured at a fiftieth of the speed.
-    COPIES.with_borrow_mut(|sides| {
-        let left = DEPTH * x.cols.next_multiple_of(TILE);
-        sides.resize(sides.len().max(left + DEPTH * PANEL + 2 * LANES), 0.0);
-        let (left, panel) = sides.split_at_mut(left);
-        arch().dispatch(OuterProducts { out, x, y, sums, left, panel: aligned(panel) });
+    COPIES.with_borrow_mut(|copies| {
+        let strips = DEPTH * x.cols.next_multiple_of(TILE);
+        copies.resize(copies.len().max(strips + DEPTH * PANEL + LANES), 0.0);
+        let (panel, strips) = aligned(copies).split_at_mut(DEPTH * PANEL);
+        arch().dispatch(OuterProducts { out, x, y, sums, strips, panel });
     });
 }
 
+/// Both sides are copied to where a tile's values lie one after the other: x in strips of [`TILE`] columns, y in panels. The
+/// first tile to need a strip or a panel reads it where it lies and copies it while it computes.
 struct OuterProducts<'a> {
     out: &'a mut [f32],
     x: Mat<'a>,
     y: Mat<'a>,
     sums: [&'a mut [f32]; 2],
-    left: &'a mut [f32],
+    strips: &'a mut [f32],
     panel: &'a mut [f32],
 }
 
@@ -52,32 +55,200 @@ impl WithSimd for OuterProducts<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { out, x, y, sums: [x_sums, y_sums], left, panel } = self;
+        let Self { out, x, y, sums: [x_sums, y_sums], strips, panel } = self;
         for from in (0..x.rows).step_by(DEPTH) {
             let depth = DEPTH.min(x.rows - from);
             let below = DEPTH.min(x.rows - from - depth);
-            let block = x.part([from, 0], [depth, x.cols]);
-            let left = Left::<TILE>::columns(left, block);
-            add_rows(x_sums, block);
+            let left = x.part([from, 0], [depth, x.cols]);
+            add_rows(x_sums, left);
             let mut later = Later::new((below > 0).then(|| x.part([from + depth, 0], [below, x.cols])));
             for col in (0..y.cols).step_by(PANEL) {
                 let cols = PANEL.min(y.cols - col);
-                let data = &y.data[from * y.row_stride + col..];
-                let b = &mut panel.as_chunks_mut().0[..depth];
-                match cols {
-                    PANEL => copy_panel(b, data, y.row_stride),
-                    _ => copy_narrow(simd, b, data, y.row_stride, cols),
-                }
+                let right = y.part([from, col], [depth, cols]);
                 if let Some(sums) = y_sums.get_mut(col..col + cols) {
-                    add_rows(sums, Mat::dense(b.as_flattened(), depth, PANEL));
+                    add_rows(sums, right);
                 }
-                let mut to = Place { out: &mut out[col..], stride: y.cols, cols, into: Into::Add };
-                let next = match col + PANEL < y.cols {
-                    true => Some(y.part([from, col + PANEL], [depth, PANEL.min(y.cols - col - PANEL)])),
-                    false if below > 0 => Some(y.part([from + depth, 0], [below, PANEL.min(y.cols)])),
-                    false => None,
+                if cols < PANEL {
+                    copy_narrow(simd, panel, right);
+                }
+                let more = y.cols - col - cols;
+                let next = match more {
+                    1.. => Some(y.part([from, col + PANEL], [depth, PANEL.min(more)])),
+                    0 if below > 0 => Some(y.part([from + depth, 0], [below, PANEL.min(y.cols)])),
+                    0 => None,
                 };
-                tiles(simd, &mut to, left, b, [&mut Later::new(next), &mut later]);
+                let mut later = [&mut Later::new(next), &mut later];
+                let mut to = Place { out: &mut out[col..], stride: y.cols, cols, into: Into::Add };
+                let mut row = 0;
+                while row < x.cols {
+                    let strip = &mut strips[row * DEPTH..];
+                    let a = match row + TILE <= x.cols {
+                        true if col > 0 => Side::copied(strip, TILE),
+                        true if more > 0 => Side { copy: strip.as_mut_ptr(), ..Side::of(left, row) },
+                        _ => Side::of(left, row),
+                    };
+                    let b = match row == 0 && cols == PANEL {
+                        true => Side { copy: panel.as_mut_ptr(), ..Side::of(right, 0) },
+                        false => Side::copied(panel, PANEL),
+                    };
+                    // SAFETY: the sides have as many rows as `left` and `right`, which lie within their data; a strip and a
+                    // panel are as deep as a block. Tiles have no more rows than `a` has columns left, and no more registers
+                    // than `b` has, or than a panel has where it was copied.
+                    row += unsafe { tile_of(simd, &mut to, [row, x.cols], [a, b], depth, &mut later) };
+                }
+            }
+        }
+    }
+}
+
+/// One side of a block from a tile's first value on, row by row.
+#[derive(Clone, Copy)]
+struct Side {
+    at: *const f32,
+    /// How far rows lie apart.
+    step: usize,
+    /// Where rows are copied to on the way, or null.
+    copy: *mut f32,
+}
+
+impl Side {
+    /// Where it lies, from a column on.
+    #[inline(always)]
+    fn of(side: Mat, col: usize) -> Self {
+        Self { at: &side.data[col], step: side.row_stride, copy: ptr::null_mut() }
+    }
+
+    /// Rows of so many values, one after the other.
+    #[inline(always)]
+    fn copied(place: &[f32], step: usize) -> Self {
+        Self { at: place.as_ptr(), step, copy: ptr::null_mut() }
+    }
+
+    /// The same from a later value on, of rows that are copied `width` values apart.
+    #[inline(always)]
+    fn ahead(self, [rows, cols]: [usize; 2], width: usize) -> Self {
+        let copy = if self.copy.is_null() { self.copy } else { self.copy.wrapping_add(rows * width + cols) };
+        Self { at: self.at.wrapping_add(rows * self.step + cols), copy, ..self }
+    }
+}
+
+/// The largest tile from a row on; returns its rows.
+///
+/// # Safety
+/// As for [`tile`], whatever its size.
+#[inline(always)]
+unsafe fn tile_of<S: Simd>(
+    simd: S,
+    to: &mut Place,
+    [row, rows]: [usize; 2],
+    sides: [Side; 2],
+    depth: usize,
+    later: &mut [&mut Later; 2],
+) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match (rows - row, registers::<S>(to.cols)) {
+            (TILE.., 3..) => tile::<S, TILE, 4>(simd, to, row, sides, depth, later),
+            (4.., 3..) => tile::<S, 4, 4>(simd, to, row, sides, depth, later),
+            (2.., 3..) => tile::<S, 2, 4>(simd, to, row, sides, depth, later),
+            (_, 3..) => tile::<S, 1, 4>(simd, to, row, sides, depth, later),
+            (TILE.., 2) => tile::<S, TILE, 2>(simd, to, row, sides, depth, later),
+            (_, 2) => tile::<S, 1, 2>(simd, to, row, sides, depth, later),
+            (TILE.., _) => tile::<S, TILE, 1>(simd, to, row, sides, depth, later),
+            _ => tile::<S, 1, 1>(simd, to, row, sides, depth, later),
+        }
+    }
+}
+
+/// Computes `N` rows of a panel's columns from `row` on. Returns `N`.
+///
+/// # Safety
+/// `depth` rows of both sides must exist: `N` values of the first, and whole groups of `R` registers of the second as far as
+/// the place has columns; as much in copies.
+#[inline(always)]
+unsafe fn tile<S: Simd, const N: usize, const R: usize>(
+    simd: S,
+    to: &mut Place,
+    row: usize,
+    [a, b]: [Side; 2],
+    depth: usize,
+    [next, later]: &mut [&mut Later; 2],
+) -> usize {
+    let asked = to.asked(row, N, depth, [next, later]);
+    for col in (0..to.cols).step_by(R * S::F32_LANES) {
+        let b = b.ahead([0, col], PANEL);
+        let copies = [N == TILE && col == 0 && !a.copy.is_null(), !b.copy.is_null()];
+        // SAFETY: promised by the caller, and `asked` has checked the place.
+        unsafe {
+            let sums = match copies {
+                // Most tiles are these: distances that are known need no instructions.
+                [false, false] if N == TILE && (a.step, b.step) == (TILE, PANEL) => {
+                    let sides = [Side { step: TILE, ..a }, Side { step: PANEL, ..b }];
+                    sums::<S, N, R, false, false>(simd, sides, depth, asked)
+                }
+                [false, false] => sums::<S, N, R, false, false>(simd, [a, b], depth, asked),
+                [true, false] => sums::<S, N, R, true, false>(simd, [a, b], depth, asked),
+                [false, true] => sums::<S, N, R, false, true>(simd, [a, b], depth, asked),
+                [true, true] => sums::<S, N, R, true, true>(simd, [a, b], depth, asked),
+            };
+            to.put(simd, [row, col], sums);
+        }
+    }
+    N
+}
+
+/// sums`[r]` = Σ_k a`[k][r]` · b`[k]`, each in `R` registers; copies a, or b, if asked to.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn sums<S: Simd, const N: usize, const R: usize, const COPY_A: bool, const COPY_B: bool>(
+    simd: S,
+    [mut a, mut b]: [Side; 2],
+    depth: usize,
+    asked: Asked,
+) -> [[S::f32s; R]; N] {
+    let mut sums = [[simd.splat_f32s(0.0); R]; N];
+    for round in 0..depth / ROUND {
+        asked.ask(round);
+        for k in 0..ROUND {
+            // SAFETY: promised by the caller.
+            unsafe { add_products::<S, N, R, COPY_A, COPY_B>(simd, &mut sums, [a, b], k) };
+        }
+        (a, b) = (a.ahead([ROUND, 0], TILE), b.ahead([ROUND, 0], PANEL));
+    }
+    for k in 0..depth % ROUND {
+        // SAFETY: promised by the caller.
+        unsafe { add_products::<S, N, R, COPY_A, COPY_B>(simd, &mut sums, [a, b], k) };
+    }
+    sums
+}
+
+/// sums`[r]` += a`[k][r]` · b`[k]`
+///
+/// # Safety
+/// As for [`tile`], row k of both.
+#[inline(always)]
+unsafe fn add_products<S: Simd, const N: usize, const R: usize, const COPY_A: bool, const COPY_B: bool>(
+    simd: S,
+    sums: &mut [[S::f32s; R]; N],
+    [a, b]: [Side; 2],
+    k: usize,
+) {
+    let (a, b) = (a.ahead([k, 0], TILE), b.ahead([k, 0], PANEL));
+    // SAFETY: promised by the caller; a vector of floats may lie anywhere when read unaligned.
+    unsafe {
+        let row: [S::f32s; R] = b.at.cast::<[S::f32s; R]>().read_unaligned();
+        if COPY_B {
+            b.copy.cast::<[S::f32s; R]>().write_unaligned(row);
+        }
+        if COPY_A {
+            a.copy.cast::<[f32; N]>().write_unaligned(a.at.cast::<[f32; N]>().read_unaligned());
+        }
+        for (r, sums) in sums.iter_mut().enumerate() {
+            let factor = simd.splat_f32s(*a.at.add(r));
+            for (sum, &b) in sums.iter_mut().zip(&row) {
+                *sum = simd.mul_add_f32s(factor, b, *sum);
             }
         }
     }
@@ -108,55 +279,12 @@ fn add_rows(sums: &mut [f32], x: Mat) {
     }
 }
 
-impl<'a> Left<'a, TILE> {
-    /// A copy of the columns of `x`, which become rows.
-    #[inline(always)]
-    fn columns(place: &'a mut [f32], x: Mat) -> Self {
-        /// Rows of `x` that are in the nearest cache while their values are spread over the strips.
-        const NEAR: usize = 16;
-        /// Values that are copied at once; what a copy writes too much, the next one overwrites.
-        const WIDE: usize = 8;
-        let (depth, strips) = (x.rows, x.cols.div_ceil(TILE));
-        let (place, _) = place[..strips * depth * TILE].as_chunks_mut::<TILE>();
-        assert!(x.extent() <= x.data.len());
-        for first in (0..depth).step_by(NEAR) {
-            let near = NEAR.min(depth - first);
-            for (strip, place) in place.chunks_exact_mut(depth).enumerate() {
-                let (col, place) = (strip * TILE, &mut place[first..first + near]);
-                let wide = if col + WIDE <= x.cols { near - 1 } else { 0 };
-                for k in 0..wide {
-                    // SAFETY: the row and `WIDE` columns are x's, which was asserted to lie within its data; as many
-                    // values end before `place` does, since another `TILE` follow. Checks would take longer than the copy.
-                    unsafe {
-                        let from = x.data.as_ptr().add((first + k) * x.row_stride + col);
-                        let values = from.cast::<[f32; WIDE]>().read_unaligned();
-                        place.as_mut_ptr().add(k).cast::<[f32; WIDE]>().write_unaligned(values);
-                    }
-                }
-                for (k, place) in place.iter_mut().enumerate().skip(wide) {
-                    let values = &x.data[(first + k) * x.row_stride + col..][..TILE.min(x.cols - col)];
-                    place[..values.len()].copy_from_slice(values);
-                }
-            }
-        }
-        Self { data: place.as_flattened(), rows: x.cols, depth, strides: [1, depth * TILE] }
-    }
-}
-
-/// place`[k]` = the first values of row k.
+/// place`[k]` = the first values of row k, and 0 in the rest of the last register.
 #[inline(always)]
-fn copy_panel(place: &mut [[f32; PANEL]], data: &[f32], row_stride: usize) {
-    for (k, place) in place.iter_mut().enumerate() {
-        *place = *data[k * row_stride..].first_chunk().expect("a whole panel");
-    }
-}
-
-/// place`[k]` = the first `cols` values of row k, and 0 in the rest of the last register.
-#[inline(always)]
-fn copy_narrow<S: Simd>(simd: S, place: &mut [[f32; PANEL]], data: &[f32], row_stride: usize, cols: usize) {
-    for (k, place) in place.iter_mut().enumerate() {
+fn copy_narrow<S: Simd>(simd: S, place: &mut [f32], y: Mat) {
+    for (k, place) in place.chunks_exact_mut(PANEL).take(y.rows).enumerate() {
         let (place, _) = S::as_mut_simd_f32s(place);
-        let values = data[k * row_stride..][..cols].chunks(S::F32_LANES);
+        let values = y.data[k * y.row_stride..][..y.cols].chunks(S::F32_LANES);
         for (place, values) in place.iter_mut().zip(values) {
             *place = simd.partial_load_f32s(values);
         }

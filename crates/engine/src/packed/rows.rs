@@ -1,9 +1,11 @@
 //! x · W for packed W, rows of x where they lie.
 
+use std::array;
+
 use pulp::{Simd, WithSimd};
 
-use super::tile::{Later, Left, Place, tiles};
-use super::{DEPTH, PANEL, Packed, ROWS, rows_per_pass};
+use super::tile::{Asked, Later, Place, ROUND, registers};
+use super::{DEPTH, PANEL, Packed, ROWS, TILE, rows_per_pass};
 use crate::matmul::{Into, Mat};
 use crate::simd::arch;
 
@@ -40,7 +42,7 @@ impl WithSimd for RowProduct<'_> {
             for from in (0..w.inner).step_by(DEPTH) {
                 let depth = DEPTH.min(w.inner - from);
                 let into = if from == 0 { into } else { Into::Add };
-                let left = Left::<1>::rows(x.part([first, from], [rows, depth]));
+                let part = x.part([first, from], [rows, depth]);
                 // The same rows further on, or else the rows that follow.
                 let (row, col) =
                     if from + depth < w.inner { (first, from + depth) } else { (first + rows, 0) };
@@ -52,9 +54,107 @@ impl WithSimd for RowProduct<'_> {
                     let place = &mut out[first * out_stride + panel * PANEL..];
                     let mut to = Place { out: place, stride: out_stride, cols, into };
                     let next = panels.peek().map(|(_, b)| Mat::dense(b.as_flattened(), depth, PANEL));
-                    tiles(simd, &mut to, left, b, [&mut Later::new(next), &mut later]);
+                    tiles(simd, &mut to, part, b, [&mut Later::new(next), &mut later]);
                 }
             }
+        }
+    }
+}
+
+/// All tiles of one panel; meanwhile what follows is asked for.
+#[inline(always)]
+fn tiles<S: Simd>(simd: S, to: &mut Place, x: Mat, b: &[[f32; PANEL]], [next, later]: [&mut Later; 2]) {
+    assert!(x.cols == b.len() && (x.rows - 1) * x.row_stride + x.cols <= x.data.len());
+    let mut row = 0;
+    while row < x.rows {
+        let later = [&mut *next, &mut *later];
+        row += match (x.rows - row, registers::<S>(to.cols)) {
+            (TILE.., 3..) => tile::<S, TILE, 4>(simd, to, row, x, b, later),
+            (4.., 3..) => tile::<S, 4, 4>(simd, to, row, x, b, later),
+            (2.., 3..) => tile::<S, 2, 4>(simd, to, row, x, b, later),
+            (_, 3..) => tile::<S, 1, 4>(simd, to, row, x, b, later),
+            (TILE.., 2) => tile::<S, TILE, 2>(simd, to, row, x, b, later),
+            (_, 2) => tile::<S, 1, 2>(simd, to, row, x, b, later),
+            (TILE.., _) => tile::<S, TILE, 1>(simd, to, row, x, b, later),
+            _ => tile::<S, 1, 1>(simd, to, row, x, b, later),
+        };
+    }
+}
+
+/// Computes `N` rows of a panel's columns from `row` on. Returns `N`.
+#[inline(always)]
+fn tile<S: Simd, const N: usize, const R: usize>(
+    simd: S,
+    to: &mut Place,
+    row: usize,
+    x: Mat,
+    b: &[[f32; PANEL]],
+    later: [&mut Later; 2],
+) -> usize {
+    let asked = to.asked(row, N, b.len(), later);
+    for col in (0..to.cols).step_by(R * S::F32_LANES) {
+        let rows = array::from_fn(|r| &x.data[(row + r) * x.row_stride]);
+        // SAFETY: `tiles` has asserted that `x` is within its data and as deep as `b`; `R` registers are a power of two of
+        // columns up to a panel's, so that they are within each row of `b`. `asked` has checked the place.
+        unsafe {
+            let sums = sums::<S, N, R>(simd, rows, b, col, asked);
+            to.put(simd, [row, col], sums);
+        }
+    }
+    N
+}
+
+/// sums`[r]` = Σ_k rows`[r][k]` · b`[k][col..]`, each in `R` registers.
+///
+/// # Safety
+/// `b.len()` values of each row and `R` registers of each row of `b` from `col` on must exist.
+#[inline(always)]
+unsafe fn sums<S: Simd, const N: usize, const R: usize>(
+    simd: S,
+    rows: [&f32; N],
+    b: &[[f32; PANEL]],
+    col: usize,
+    asked: Asked,
+) -> [[S::f32s; R]; N] {
+    let mut sums = [[simd.splat_f32s(0.0); R]; N];
+    // One address per row is advanced per round, not per value.
+    let mut rows = rows.map(std::ptr::from_ref);
+    let (rounds, rest) = b.as_chunks::<ROUND>();
+    for (i, round) in rounds.iter().enumerate() {
+        asked.ask(i);
+        for (k, b) in round.iter().enumerate() {
+            // SAFETY: as promised by the caller.
+            unsafe { add_products::<S, N, R>(simd, &mut sums, &rows, k, &b[col..]) };
+        }
+        rows = rows.map(|row| row.wrapping_add(ROUND));
+    }
+    for (k, b) in rest.iter().enumerate() {
+        // SAFETY: as promised by the caller.
+        unsafe { add_products::<S, N, R>(simd, &mut sums, &rows, k, &b[col..]) };
+    }
+    sums
+}
+
+/// sums`[r]` += rows`[r][k]` · b. A function and not a closure, which need not be compiled for the same instruction set.
+///
+/// # Safety
+/// The value of each row and `R` registers of `b` must exist.
+#[inline(always)]
+unsafe fn add_products<S: Simd, const N: usize, const R: usize>(
+    simd: S,
+    sums: &mut [[S::f32s; R]; N],
+    rows: &[*const f32; N],
+    k: usize,
+    b: &[f32],
+) {
+    let b = b.as_ptr().cast::<S::f32s>();
+    // SAFETY: promised by the caller; a vector of floats may lie anywhere when read unaligned.
+    let b: [S::f32s; R] = array::from_fn(|i| unsafe { b.add(i).read_unaligned() });
+    for (row, sums) in rows.iter().zip(sums) {
+        // SAFETY: promised by the caller.
+        let factor = simd.splat_f32s(unsafe { *row.add(k) });
+        for (sum, &b) in sums.iter_mut().zip(&b) {
+            *sum = simd.mul_add_f32s(factor, b, *sum);
         }
     }
 }

@@ -12,7 +12,7 @@ fn assert_close(a: &[f32], b: &[f32], what: &str) {
     assert!(error < 2e-4, "{what}: off by {error}");
 }
 
-const SHAPES: [[usize; 3]; 8] = [
+const SHAPES: [[usize; 3]; 10] = [
     [1, 1, 1],
     [64, 8, 8],
     [39, 20, 24],
@@ -21,6 +21,8 @@ const SHAPES: [[usize; 3]; 8] = [
     [33, 3, 64],
     [197, 513, 33],
     [100, 256, 96],
+    [20, 1030, 150],
+    [5, 600, 130],
 ];
 
 #[test]
