@@ -1,7 +1,8 @@
 //! Products with thousands of rows, for the shapes of training: x·W with weights packed once, and xᵀ·d.
 //!
 //! A general product packs both sides anew in every call. Here the weights are packed once per pass and the rows of
-//! x are read where they lie; for a weight gradient both sides already run along the rows, so packing is copying.
+//! x are read where they lie; for a weight gradient both sides already run along the rows, so packing is copying,
+//! which the first tile that needs a piece does while it computes.
 //!
 //! A packed side is cut into blocks of 512 inner values and those into panels of 64 columns, each of which
 //! lies contiguously. A tile of the result stays in registers while a panel streams past it. Every element of the
