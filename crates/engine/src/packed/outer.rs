@@ -6,7 +6,7 @@ use std::ptr;
 use pulp::{Simd, WithSimd};
 
 use super::matrix::aligned;
-use super::tile::{Asked, Later, Place, ROUND, registers};
+use super::tile::{Asked, Later, Place, ROUND, Tiles, all_tiles};
 use super::{DEPTH, PANEL, TILE};
 use crate::matmul::{Into, Mat};
 use crate::simd::{LANES, arch};
@@ -61,7 +61,7 @@ impl WithSimd for OuterProducts<'_> {
             let below = DEPTH.min(x.rows - from - depth);
             let left = x.part([from, 0], [depth, x.cols]);
             add_rows(x_sums, left);
-            let mut later = Later::new((below > 0).then(|| x.part([from + depth, 0], [below, x.cols])));
+            let mut below_left = Later::new((below > 0).then(|| x.part([from + depth, 0], [below, x.cols])));
             for col in (0..y.cols).step_by(PANEL) {
                 let cols = PANEL.min(y.cols - col);
                 let right = y.part([from, col], [depth, cols]);
@@ -77,25 +77,16 @@ impl WithSimd for OuterProducts<'_> {
                     0 if below > 0 => Some(y.part([from + depth, 0], [below, PANEL.min(y.cols)])),
                     0 => None,
                 };
-                let mut later = [&mut Later::new(next), &mut later];
-                let mut to = Place { out: &mut out[col..], stride: y.cols, cols, into: Into::Add };
-                let mut row = 0;
-                while row < x.cols {
-                    let strip = &mut strips[row * DEPTH..];
-                    let a = match row + TILE <= x.cols {
-                        true if col > 0 => Side::copied(strip, TILE),
-                        true if more > 0 => Side { copy: strip.as_mut_ptr(), ..Side::of(left, row) },
-                        _ => Side::of(left, row),
-                    };
-                    let b = match row == 0 && cols == PANEL {
-                        true => Side { copy: panel.as_mut_ptr(), ..Side::of(right, 0) },
-                        false => Side::copied(panel, PANEL),
-                    };
-                    // SAFETY: the sides have as many rows as `left` and `right`, which lie within their data; a strip and a
-                    // panel are as deep as a block. Tiles have no more rows than `a` has columns left, and no more registers
-                    // than `b` has, or than a panel has where it was copied.
-                    row += unsafe { tile_of(simd, &mut to, [row, x.cols], [a, b], depth, &mut later) };
-                }
+                let to = Place { out: &mut out[col..], stride: y.cols, cols, into: Into::Add };
+                let strips = match (col, more) {
+                    (0, 0) => Copies::None,
+                    (0, _) => Copies::ToMake(strips),
+                    _ => Copies::Made(strips),
+                };
+                let later = [Later::new(next), below_left];
+                let mut tiles = OuterTiles { to, left, right, strips, panel, later };
+                all_tiles(simd, x.cols, cols, &mut tiles);
+                [_, below_left] = tiles.later;
             }
         }
     }
@@ -132,75 +123,71 @@ impl Side {
     }
 }
 
-/// The largest tile from a row on; returns its rows.
-///
-/// # Safety
-/// As for [`tile`], whatever its size.
-#[inline(always)]
-unsafe fn tile_of<S: Simd>(
-    simd: S,
-    to: &mut Place,
-    [row, rows]: [usize; 2],
-    sides: [Side; 2],
-    depth: usize,
-    later: &mut [&mut Later; 2],
-) -> usize {
-    // SAFETY: promised by the caller.
-    unsafe {
-        match (rows - row, registers::<S>(to.cols)) {
-            (TILE.., 3..) => tile::<S, TILE, 4>(simd, to, row, sides, depth, later),
-            (4.., 3..) => tile::<S, 4, 4>(simd, to, row, sides, depth, later),
-            (2.., 3..) => tile::<S, 2, 4>(simd, to, row, sides, depth, later),
-            (_, 3..) => tile::<S, 1, 4>(simd, to, row, sides, depth, later),
-            (TILE.., 2) => tile::<S, TILE, 2>(simd, to, row, sides, depth, later),
-            (_, 2) => tile::<S, 1, 2>(simd, to, row, sides, depth, later),
-            (TILE.., _) => tile::<S, TILE, 1>(simd, to, row, sides, depth, later),
-            _ => tile::<S, 1, 1>(simd, to, row, sides, depth, later),
-        }
-    }
+/// The strips of a block: not worth copying, to be copied on the way, or copied.
+enum Copies<'a> {
+    None,
+    ToMake(&'a mut [f32]),
+    Made(&'a [f32]),
 }
 
-/// Computes `N` rows of a panel's columns from `row` on. Returns `N`.
-///
-/// # Safety
-/// `depth` rows of both sides must exist: `N` values of the first, and whole groups of `R` registers of the second as far as
-/// the place has columns; as much in copies.
-#[inline(always)]
-unsafe fn tile<S: Simd, const N: usize, const R: usize>(
-    simd: S,
-    to: &mut Place,
-    row: usize,
-    [a, b]: [Side; 2],
-    depth: usize,
-    [next, later]: &mut [&mut Later; 2],
-) -> usize {
-    let asked = to.asked(row, N, depth, [next, later]);
-    for col in (0..to.cols).step_by(R * S::F32_LANES) {
-        let b = b.ahead([0, col], PANEL);
-        let copies = [N == TILE && col == 0 && !a.copy.is_null(), !b.copy.is_null()];
-        // SAFETY: promised by the caller, and `asked` has checked the place.
-        unsafe {
-            let sums = match copies {
-                // Most tiles are these: distances that are known need no instructions.
-                [false, false] if N == TILE && (a.step, b.step) == (TILE, PANEL) => {
-                    let sides = [Side { step: TILE, ..a }, Side { step: PANEL, ..b }];
-                    sums::<S, N, R, false, false>(simd, sides, depth, asked)
-                }
-                [false, false] => sums::<S, N, R, false, false>(simd, [a, b], depth, asked),
-                [true, false] => sums::<S, N, R, true, false>(simd, [a, b], depth, asked),
-                [false, true] => sums::<S, N, R, false, true>(simd, [a, b], depth, asked),
-                [true, true] => sums::<S, N, R, true, true>(simd, [a, b], depth, asked),
-            };
-            to.put(simd, [row, col], sums);
+/// Tiles of one panel of a block; meanwhile what follows is asked for.
+struct OuterTiles<'o, 'a> {
+    to: Place<'o>,
+    left: Mat<'a>,
+    right: Mat<'a>,
+    strips: Copies<'o>,
+    /// The copy of `right`: made by the first tile, or before where it is narrow.
+    panel: &'o mut [f32],
+    later: [Later<'a>; 2],
+}
+
+impl<S: Simd> Tiles<S> for OuterTiles<'_, '_> {
+    #[inline(always)]
+    fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize {
+        let Self { to, left, right, strips, panel, later } = self;
+        let depth = left.rows;
+        // What is less than a strip is not copied.
+        let a = match strips {
+            Copies::Made(strips) if N == TILE => Side::copied(&strips[row * DEPTH..], TILE),
+            Copies::ToMake(strips) if N == TILE => {
+                Side { copy: strips[row * DEPTH..].as_mut_ptr(), ..Side::of(*left, row) }
+            }
+            _ => Side::of(*left, row),
+        };
+        let b = match row == 0 && right.cols == PANEL {
+            true => Side { copy: panel.as_mut_ptr(), ..Side::of(*right, 0) },
+            false => Side::copied(panel, PANEL),
+        };
+        let asked = to.asked(row, N, depth, later);
+        for col in (0..to.cols).step_by(R * S::F32_LANES) {
+            let b = b.ahead([0, col], PANEL);
+            let copies = [N == TILE && col == 0 && !a.copy.is_null(), !b.copy.is_null()];
+            // SAFETY: the sides have as many rows as `left` and `right`, which lie within their data; a strip and a panel are
+            // as deep as a block. There are `N` columns of `left` from `row` on, and `R` registers of `right` from `col` on
+            // where it is a whole panel, or of its copy, which is as wide as one. `asked` has checked the place.
+            unsafe {
+                let sums = match copies {
+                    // Most tiles are these: distances that are known need no instructions.
+                    [false, false] if N == TILE && (a.step, b.step) == (TILE, PANEL) => {
+                        let sides = [Side { step: TILE, ..a }, Side { step: PANEL, ..b }];
+                        sums::<S, N, R, false, false>(simd, sides, depth, asked)
+                    }
+                    [false, false] => sums::<S, N, R, false, false>(simd, [a, b], depth, asked),
+                    [true, false] => sums::<S, N, R, true, false>(simd, [a, b], depth, asked),
+                    [false, true] => sums::<S, N, R, false, true>(simd, [a, b], depth, asked),
+                    [true, true] => sums::<S, N, R, true, true>(simd, [a, b], depth, asked),
+                };
+                to.put(simd, [row, col], sums);
+            }
         }
+        N
     }
-    N
 }
 
 /// sums`[r]` = Σ_k a`[k][r]` · b`[k]`, each in `R` registers; copies a, or b, if asked to.
 ///
 /// # Safety
-/// As for [`tile`].
+/// `depth` rows of both sides must exist: `N` values of the first, `R` registers of the second; as much in copies.
 #[inline(always)]
 unsafe fn sums<S: Simd, const N: usize, const R: usize, const COPY_A: bool, const COPY_B: bool>(
     simd: S,
@@ -227,7 +214,7 @@ unsafe fn sums<S: Simd, const N: usize, const R: usize, const COPY_A: bool, cons
 /// sums`[r]` += a`[k][r]` · b`[k]`
 ///
 /// # Safety
-/// As for [`tile`], row k of both.
+/// As for [`sums`], row k of both.
 #[inline(always)]
 unsafe fn add_products<S: Simd, const N: usize, const R: usize, const COPY_A: bool, const COPY_B: bool>(
     simd: S,

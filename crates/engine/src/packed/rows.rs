@@ -4,8 +4,8 @@ use std::array;
 
 use pulp::{Simd, WithSimd};
 
-use super::tile::{Asked, Later, Place, ROUND, registers};
-use super::{DEPTH, PANEL, Packed, ROWS, TILE, rows_per_pass};
+use super::tile::{Asked, Later, Place, ROUND, Tiles, all_tiles};
+use super::{DEPTH, PANEL, Packed, ROWS, rows_per_pass};
 use crate::matmul::{Into, Mat};
 use crate::simd::arch;
 
@@ -52,56 +52,51 @@ impl WithSimd for RowProduct<'_> {
                 while let Some((panel, b)) = panels.next() {
                     let cols = PANEL.min(w.outer - panel * PANEL);
                     let place = &mut out[first * out_stride + panel * PANEL..];
-                    let mut to = Place { out: place, stride: out_stride, cols, into };
+                    let to = Place { out: place, stride: out_stride, cols, into };
                     let next = panels.peek().map(|(_, b)| Mat::dense(b.as_flattened(), depth, PANEL));
-                    tiles(simd, &mut to, part, b, [&mut Later::new(next), &mut later]);
+                    let mut tiles = RowTiles::new(to, part, b, [Later::new(next), later]);
+                    all_tiles(simd, rows, cols, &mut tiles);
+                    [_, later] = tiles.later;
                 }
             }
         }
     }
 }
 
-/// All tiles of one panel; meanwhile what follows is asked for.
-#[inline(always)]
-fn tiles<S: Simd>(simd: S, to: &mut Place, x: Mat, b: &[[f32; PANEL]], [next, later]: [&mut Later; 2]) {
-    assert!(x.cols == b.len() && (x.rows - 1) * x.row_stride + x.cols <= x.data.len());
-    let mut row = 0;
-    while row < x.rows {
-        let later = [&mut *next, &mut *later];
-        row += match (x.rows - row, registers::<S>(to.cols)) {
-            (TILE.., 3..) => tile::<S, TILE, 4>(simd, to, row, x, b, later),
-            (4.., 3..) => tile::<S, 4, 4>(simd, to, row, x, b, later),
-            (2.., 3..) => tile::<S, 2, 4>(simd, to, row, x, b, later),
-            (_, 3..) => tile::<S, 1, 4>(simd, to, row, x, b, later),
-            (TILE.., 2) => tile::<S, TILE, 2>(simd, to, row, x, b, later),
-            (_, 2) => tile::<S, 1, 2>(simd, to, row, x, b, later),
-            (TILE.., _) => tile::<S, TILE, 1>(simd, to, row, x, b, later),
-            _ => tile::<S, 1, 1>(simd, to, row, x, b, later),
-        };
+/// Tiles of one panel; meanwhile what follows is asked for.
+struct RowTiles<'o, 'a> {
+    to: Place<'o>,
+    x: Mat<'a>,
+    b: &'a [[f32; PANEL]],
+    later: [Later<'a>; 2],
+}
+
+impl<'o, 'a> RowTiles<'o, 'a> {
+    /// # Panics
+    /// If `x` reaches past its slice or is not as deep as `b`.
+    #[inline(always)]
+    fn new(to: Place<'o>, x: Mat<'a>, b: &'a [[f32; PANEL]], later: [Later<'a>; 2]) -> Self {
+        assert!(x.cols == b.len() && (x.rows - 1) * x.row_stride + x.cols <= x.data.len());
+        Self { to, x, b, later }
     }
 }
 
-/// Computes `N` rows of a panel's columns from `row` on. Returns `N`.
-#[inline(always)]
-fn tile<S: Simd, const N: usize, const R: usize>(
-    simd: S,
-    to: &mut Place,
-    row: usize,
-    x: Mat,
-    b: &[[f32; PANEL]],
-    later: [&mut Later; 2],
-) -> usize {
-    let asked = to.asked(row, N, b.len(), later);
-    for col in (0..to.cols).step_by(R * S::F32_LANES) {
-        let rows = array::from_fn(|r| &x.data[(row + r) * x.row_stride]);
-        // SAFETY: `tiles` has asserted that `x` is within its data and as deep as `b`; `R` registers are a power of two of
-        // columns up to a panel's, so that they are within each row of `b`. `asked` has checked the place.
-        unsafe {
-            let sums = sums::<S, N, R>(simd, rows, b, col, asked);
-            to.put(simd, [row, col], sums);
+impl<S: Simd> Tiles<S> for RowTiles<'_, '_> {
+    #[inline(always)]
+    fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize {
+        let Self { to, x, b, later } = self;
+        let asked = to.asked(row, N, b.len(), later);
+        for col in (0..to.cols).step_by(R * S::F32_LANES) {
+            let rows = array::from_fn(|r| &x.data[(row + r) * x.row_stride]);
+            // SAFETY: `new` has asserted that `x` is within its data and as deep as `b`; `R` registers are a power of two of
+            // columns up to a panel's, so that they are within each row of `b`. `asked` has checked the place.
+            unsafe {
+                let sums = sums::<S, N, R>(simd, rows, b, col, asked);
+                to.put(simd, [row, col], sums);
+            }
         }
+        N
     }
-    N
 }
 
 /// sums`[r]` = Σ_k rows`[r][k]` · b`[k][col..]`, each in `R` registers.

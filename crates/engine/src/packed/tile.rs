@@ -2,7 +2,7 @@
 
 use pulp::Simd;
 
-use super::PANEL;
+use super::{PANEL, TILE};
 use crate::matmul::{Into, Mat};
 use crate::simd::{LANES, NEAREST, SECOND, prefetch};
 
@@ -13,10 +13,29 @@ pub(super) const ROUND: usize = 4;
 /// Lines of the caches that a panel's row takes.
 const LINES: usize = PANEL / LANES;
 
-/// Registers of columns that a tile has: as many as there are columns for.
+/// How tiles of a panel are computed.
+pub(super) trait Tiles<S: Simd> {
+    /// Computes `N` rows from `row` on, `R` registers at a time. Returns `N`.
+    fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize;
+}
+
+/// All tiles of `rows` rows and at most a panel's columns, each as large as what is left allows.
 #[inline(always)]
-pub(super) fn registers<S: Simd>(cols: usize) -> usize {
-    cols.div_ceil(S::F32_LANES).min(if S::F32_LANES >= LANES { 4 } else { 2 })
+pub(super) fn all_tiles<S: Simd>(simd: S, rows: usize, cols: usize, tiles: &mut impl Tiles<S>) {
+    let registers = cols.div_ceil(S::F32_LANES).min(if S::F32_LANES >= LANES { 4 } else { 2 });
+    let mut row = 0;
+    while row < rows {
+        row += match (rows - row, registers) {
+            (TILE.., 3..) => tiles.tile::<TILE, 4>(simd, row),
+            (4.., 3..) => tiles.tile::<4, 4>(simd, row),
+            (2.., 3..) => tiles.tile::<2, 4>(simd, row),
+            (_, 3..) => tiles.tile::<1, 4>(simd, row),
+            (TILE.., 2) => tiles.tile::<TILE, 2>(simd, row),
+            (_, 2) => tiles.tile::<1, 2>(simd, row),
+            (TILE.., _) => tiles.tile::<TILE, 1>(simd, row),
+            _ => tiles.tile::<1, 1>(simd, row),
+        };
+    }
 }
 
 /// A matrix that is read soon: tiles ask for it, piece by piece, while they compute.
@@ -97,7 +116,7 @@ impl Place<'_> {
     /// # Panics
     /// If these rows do not exist.
     #[inline(always)]
-    pub fn asked(&self, row: usize, rows: usize, depth: usize, later: [&mut Later; 2]) -> Asked {
+    pub fn asked(&self, row: usize, rows: usize, depth: usize, later: &mut [Later; 2]) -> Asked {
         assert!((row + rows - 1) * self.stride + self.cols <= self.out.len());
         let place = Lines { from: self.out.as_ptr().wrapping_add(row * self.stride), stride: self.stride };
         let lines = (depth / ROUND / LINES).max(1);
