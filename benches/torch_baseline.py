@@ -3,8 +3,8 @@
     python benches/torch_baseline.py [--device cpu|cuda] [--threads 2] [--seconds 40]
         [--ways graph-bf16,…] [--batches 64,256] [r1] [small] [lstm] [forward]
 
-Prints one JSON line per case. Run it beside `cargo run --release -p iclab-engine --example bench`
-on the same cores (or `iclab bench train --device cuda` on the same GPU); only ratios measured side by
+Prints one JSON line per case. Run it beside `iclab bench train` and `iclab bench forward` on the same cores (or
+`iclab bench train --device cuda` on the same GPU); only ratios measured side by
 side mean anything.
 
 On a GPU, r1 and lstm are timed at batch 64 and 256 in several ways (--ways, --batches). A step is sampling,

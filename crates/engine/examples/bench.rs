@@ -1,11 +1,11 @@
-//! Times training steps and a forward pass; prints one JSON line per case.
+//! Times training steps; prints one JSON line per case.
 //!
-//! `cargo run --release -p iclab-engine --example bench [r1] [small] [lstm] [forward]`, or `bench profile [r1] …` for
+//! `cargo run --release -p iclab-engine --example bench [r1] [small] [lstm]`, or `bench profile [r1] …` for
 //! the time of each kind of operation.
 
 use std::error::Error;
 
-use engine::bench::{Timing, forward, lstm, profile, r1, small, train};
+use engine::bench::{Timing, lstm, profile, r1, small, train};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let chosen: Vec<String> = std::env::args().skip(1).collect();
@@ -20,28 +20,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     if wanted("r1") {
-        print("train", &train(&r1(), 1, 5)?);
+        print(&train(&r1(), 1, 5)?);
     }
     if wanted("small") {
-        print("train", &train(&small(), 20, 200)?);
+        print(&train(&small(), 20, 200)?);
     }
     if wanted("lstm") {
-        print("train", &train(&lstm(), 1, 5)?);
-    }
-    if wanted("forward") {
-        print("forward-1280-prompts", &forward(&r1(), 1280, 1)?);
+        print(&train(&lstm(), 1, 5)?);
     }
     Ok(())
 }
 
-fn print(what: &str, timing: &Timing) {
+fn print(timing: &Timing) {
     println!(
-        "{{\"what\":\"{what}\",\"name\":\"{}\",\"params\":{},\"median_ms\":{:.3},\"best_ms\":{:.3},\"buffer_mib\":{},\"loss\":{}}}",
+        "{{\"what\":\"train\",\"name\":\"{}\",\"params\":{},\"median_ms\":{:.3},\"best_ms\":{:.3},\"buffer_mib\":{},\"loss\":{}}}",
         timing.name,
         timing.params,
         timing.median_ms(),
         timing.best_ms(),
         timing.bytes >> 20,
-        if timing.loss.is_nan() { "null".to_string() } else { timing.loss.to_string() },
+        timing.loss,
     );
 }

@@ -1,11 +1,10 @@
-//! Times whole training steps and evaluation passes on made-up numbers.
+//! Times whole training steps on made-up numbers.
 
 use std::time::Instant;
 
 use crate::EngineError;
 use crate::adam::{Adam, AdamConfig};
 use crate::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use crate::parameters::Parameters;
 use crate::params::{RandomSource, SplitMix};
 use crate::runner::Profile;
 
@@ -33,7 +32,7 @@ pub struct Timing {
     pub ms: Vec<f64>,
     /// Bytes of all buffers, parameters, gradients and moments.
     pub bytes: usize,
-    /// Loss of the last step; NaN for a forward pass.
+    /// Loss of the last step.
     pub loss: f32,
 }
 
@@ -121,29 +120,6 @@ pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
         }
     }
     Ok(shortest)
-}
-
-/// Times forward passes, with the hidden states of all layers, over `prompts` prompts in chunks of the case's batch,
-/// after one chunk that is not timed.
-pub fn forward(case: &Case, prompts_in_all: usize, passes: usize) -> Result<Timing, EngineError> {
-    let layout = case.network.layout();
-    let params = layout.initial(&SplitMix::new(1));
-    let mut runner = case.network.predictor(case.batch, case.points, Mode::Infer)?;
-    let (tokens, _) = prompts(case);
-    let packed = case.network.pack(&params);
-    runner.set_tokens(&tokens)?;
-    runner.forward(Parameters { flat: &params, packed: Some(&packed) });
-    let mut ms = Vec::with_capacity(passes);
-    for _ in 0..passes {
-        let start = Instant::now();
-        for _ in 0..prompts_in_all.div_ceil(case.batch) {
-            runner.set_tokens(&tokens)?;
-            runner.forward(Parameters { flat: &params, packed: Some(&packed) });
-        }
-        ms.push(start.elapsed().as_secs_f64() * 1e3);
-    }
-    let bytes = runner.bytes() + 4 * layout.len();
-    Ok(Timing { name: case.name, params: layout.len(), ms, bytes, loss: f32::NAN })
 }
 
 /// Linear regression prompts: x and w normal, y = w·x; tokens x₁, (y₁, 0, …), x₂, …

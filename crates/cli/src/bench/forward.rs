@@ -1,7 +1,6 @@
 //! `iclab bench forward`: seconds of an evaluation.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use clap::Args;
 use lab::experiment::TaskSpec;
@@ -10,7 +9,7 @@ use lab::probe::Probed;
 use lab::{Learner, Seed, Steps, Task};
 use serde_json::json;
 
-use super::{RecordArgs, experiment, median, peak_mib, record};
+use super::{RecordArgs, Rounds, experiment, median, peak_mib, record};
 use crate::error::Result;
 
 #[derive(Args)]
@@ -42,15 +41,12 @@ pub fn run(args: &ForwardArgs) -> Result<()> {
     let every_layer = Steps::range(0, layers as u64);
     let bar = crate::progress::bar(args.repeat as usize);
     bar.set_message(format!("{} prompts through {}", args.prompts, experiment.name));
-    let mut seconds = Vec::new();
-    for _ in 0..args.repeat {
-        let start = Instant::now();
+    let seconds = Rounds::exactly(args.repeat).time(|| {
         network.trajectory(&prompts, &every_layer)?;
-        seconds.push(start.elapsed().as_secs_f64());
         bar.inc(1);
-    }
+        Ok(())
+    })?;
     bar.finish_and_clear();
-    seconds.sort_by(f64::total_cmp);
     let (best, median) = (seconds[0], median(&seconds));
     let record = record(
         "forward",

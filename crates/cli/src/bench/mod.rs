@@ -5,6 +5,7 @@ mod solvers;
 mod train;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use lab::experiment::Experiment;
@@ -64,6 +65,30 @@ fn record(benchmark: &str, more: Value) -> Value {
         record.extend(more);
     }
     record
+}
+
+/// Work is done at least so often, for at least so long.
+struct Rounds {
+    least: u32,
+    time: Duration,
+}
+
+impl Rounds {
+    fn exactly(least: u32) -> Rounds {
+        Rounds { least, time: Duration::ZERO }
+    }
+
+    /// Does rounds of work; returns the seconds of each, shortest first.
+    fn time(&self, mut work: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+        let (begun, mut seconds) = (Instant::now(), Vec::new());
+        while seconds.len() < self.least as usize || begun.elapsed() < self.time {
+            let start = Instant::now();
+            work()?;
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+        seconds.sort_by(f64::total_cmp);
+        Ok(seconds)
+    }
 }
 
 /// The middle one of numbers in order.

@@ -6,7 +6,7 @@ use clap::Args;
 use lab::{Learner, Prompts, Seed, Steps, Task};
 use serde_json::json;
 
-use super::{RecordArgs, median, record};
+use super::{RecordArgs, Rounds, median, record};
 use crate::error::Result;
 
 #[derive(Args)]
@@ -21,18 +21,6 @@ pub struct SolversArgs {
     record: RecordArgs,
 }
 
-fn median_seconds(repeat: u32, mut work: impl FnMut()) -> f64 {
-    let mut times: Vec<f64> = (0..repeat)
-        .map(|_| {
-            let start = Instant::now();
-            work();
-            start.elapsed().as_secs_f64()
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    median(&times)
-}
-
 pub fn run(args: &SolversArgs) -> Result<()> {
     let prompts = Task::new("linear", "gaussian", 20, 41)?.sample(Seed(0), "eval", 0, 320);
     let parts = [
@@ -45,9 +33,10 @@ pub fn run(args: &SolversArgs) -> Result<()> {
     for (label, name, steps) in parts {
         bar.set_message(label);
         let (learner, steps) = (lab::solvers::build(name)?, Steps::parse(steps)?);
-        let part = median_seconds(args.repeat, || {
-            learner.trajectory(&prompts, &steps).expect("these steps exist");
-        });
+        let part = median(&Rounds::exactly(args.repeat).time(|| {
+            learner.trajectory(&prompts, &steps)?;
+            Ok(())
+        })?);
         rows.push(json!({"part": label, "learner": name, "steps": steps.to_string(), "seconds": part}));
         seconds.push((label, part));
         bar.inc(1);

@@ -1,6 +1,6 @@
 //! `iclab bench train`: milliseconds of a training step.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use lab::devices::Device;
@@ -8,7 +8,7 @@ use lab::experiment::Experiment;
 use lab::train::Trainer;
 use serde_json::json;
 
-use super::{RecordArgs, experiment, median, peak_mib, record};
+use super::{RecordArgs, Rounds, experiment, median, peak_mib, record};
 use crate::device::DeviceArgs;
 use crate::error::Result;
 
@@ -54,29 +54,6 @@ impl Timing {
     }
 }
 
-/// At least so many rounds, for at least so long.
-struct Rounds {
-    least: u32,
-    time: Duration,
-}
-
-impl Rounds {
-    fn exactly(least: u32) -> Rounds {
-        Rounds { least, time: Duration::ZERO }
-    }
-
-    /// Does rounds of work; returns the milliseconds of each.
-    fn time(&self, mut work: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
-        let (begun, mut ms) = (Instant::now(), Vec::new());
-        while ms.len() < self.least as usize || begun.elapsed() < self.time {
-            let start = Instant::now();
-            work()?;
-            ms.push(start.elapsed().as_secs_f64() * 1e3);
-        }
-        Ok(ms)
-    }
-}
-
 /// Times steps of an experiment on a device: of the whole task from the first step on, since the end of a curriculum is
 /// where the time goes.
 pub fn time_steps(
@@ -112,9 +89,7 @@ pub fn time_steps(
         Ok(())
     };
     warm.time(&mut steps)?;
-    let mut ms = timed.time(&mut steps)?;
-    ms.iter_mut().for_each(|ms| *ms /= f64::from(chunk));
-    ms.sort_by(f64::total_cmp);
+    let ms = timed.time(&mut steps)?.iter().map(|seconds| seconds * 1e3 / f64::from(chunk)).collect();
     Ok(Timing { ms, chunk, parameters: trainer.layout.len(), device_bytes: trainer.device_bytes() })
 }
 
