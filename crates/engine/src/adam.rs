@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::lanes::sum;
 use crate::muon::Matrix;
-use crate::simd::{sum, vectorised};
+use crate::simd::vectorised;
 
 /// Settings of Adam; the default is PyTorch's and the paper's.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -131,8 +132,8 @@ pub fn gradient_norm(grads: &[f32]) -> f32 {
 }
 
 vectorised! {
-    fn square_sum(x: &[f32]) -> f32 {
-        sum([x], |[x]| x * x)
+    fn square_sum[simd](x: &[f32]) -> f32 {
+        sum!(simd, |x| x * x)
     }
 
     /// `rate` has the correction of the mean in it, `root` is that of the root of squares.

@@ -34,6 +34,7 @@ pub mod error;
 pub mod hash;
 pub mod interchange;
 pub mod intervene;
+mod lanes;
 pub mod matmul;
 mod memory;
 pub mod muon;

@@ -18,9 +18,10 @@ pub(crate) fn arch() -> Arch {
 }
 
 /// Defines functions that are compiled once per instruction set. What they call should be `#[inline(always)]`, or it
-/// is compiled for the oldest CPU alone. (Closures cannot be marked so, hence the macro.)
+/// is compiled for the oldest CPU alone. (Closures cannot be marked so, hence the macro.) In a function that is written
+/// `fn name[simd](…)`, `simd` stands for the instruction set.
 macro_rules! vectorised {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $out:ty $body:block)*) => {$(
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident$([$simd:ident])?($($arg:ident: $type:ty),* $(,)?) -> $out:ty $body:block)*) => {$(
         $(#[$meta])*
         $vis fn $name($($arg: $type),*) -> $out {
             #[allow(non_camel_case_types)]
@@ -28,7 +29,8 @@ macro_rules! vectorised {
             impl pulp::WithSimd for Work<$($type),*> {
                 type Output = $out;
                 #[inline(always)]
-                fn with_simd<S: pulp::Simd>(self, _: S) -> $out {
+                fn with_simd<S: pulp::Simd>(self, _simd: S) -> $out {
+                    $(let $simd = _simd;)?
                     let Work($($arg),*) = self;
                     $body
                 }
@@ -99,54 +101,6 @@ pub fn tanh(x: f32) -> f32 {
     if x.abs() < 0.625 { near } else { far }
 }
 
-/// The sum of `term(x[i], y[i], …)` over slices of one length, in [`LANES`] partial sums: an order the registers
-/// like, and fixed.
-#[inline(always)]
-pub fn sum<const K: usize>(slices: [&[f32]; K], term: impl Fn([f32; K]) -> f32) -> f32 {
-    let mut lanes = [0.0f32; LANES];
-    let n = slices[0].len();
-    let parts = slices.map(|x| x[..n].as_chunks::<LANES>());
-    for block in 0..n / LANES {
-        let blocks = parts.map(|(blocks, _)| &blocks[block]);
-        for (lane, slot) in lanes.iter_mut().enumerate() {
-            *slot += term(blocks.map(|block| block[lane]));
-        }
-    }
-    for i in 0..n % LANES {
-        lanes[i] += term(parts.map(|(_, rest)| rest[i]));
-    }
-    fold(lanes, |a, b| a + b)
-}
-
-/// Combines the lanes pairwise.
-#[inline(always)]
-fn fold(mut lanes: [f32; LANES], combine: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = combine(lanes[i], lanes[i + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
-}
-
-/// The largest value (NaN if any value is NaN is not promised); -∞ for none.
-#[inline(always)]
-pub fn max(x: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let (blocks, rest) = x.as_chunks::<LANES>();
-    for &value in rest {
-        lanes[0] = if value > lanes[0] { value } else { lanes[0] };
-    }
-    for block in blocks {
-        for (slot, &value) in lanes.iter_mut().zip(block) {
-            *slot = if value > *slot { value } else { *slot };
-        }
-    }
-    fold(lanes, |a, b| if b > a { b } else { a })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,9 +141,5 @@ mod tests {
         let mut wide = x.clone();
         tanh_all(&mut wide);
         assert_eq!(plain, wide);
-        assert_eq!(max(&x), x[99]);
-        let whole: Vec<f32> = (0..100).map(|i| i as f32).collect();
-        assert_eq!(sum([&whole], |[x]| x), 4950.0);
-        assert_eq!(sum([&whole, &whole], |[x, y]| x * y), 328_350.0);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{Grads, Op};
 use crate::buffers::{Buffers, Context, Share};
+use crate::lanes::{Lanes, sum};
 use crate::params::Param;
 use crate::plan::{Mode, PlanBuilder, Var};
-use crate::simd::{sum, vectorised};
+use crate::simd::vectorised;
 
 /// out`[r, e]` = (x`[r, e]` − mean_r) · rstd_r · gain`[e]` + bias`[e]`
 #[derive(Debug, Clone, Copy)]
@@ -86,12 +87,13 @@ impl LayerNorm {
 }
 
 vectorised! {
-    fn normalise(out: &mut [f32], stats: &mut [f32], x: &[f32], gain: &[f32], bias: &[f32]) -> () {
+    fn normalise[simd](out: &mut [f32], stats: &mut [f32], x: &[f32], gain: &[f32], bias: &[f32]) -> () {
         let n = gain.len();
         let bias = &bias[..n];
         for ((out, stats), x) in out.chunks_exact_mut(n).zip(stats.chunks_exact_mut(2)).zip(x.chunks_exact(n)) {
-            let mean = sum([x], |[x]| x) / n as f32;
-            let variance = sum([x], |[x]| (x - mean) * (x - mean)) / n as f32;
+            let mean = sum!(simd, |x| x) / n as f32;
+            let centre = Lanes::splat(simd, mean);
+            let variance = sum!(simd, |x| (x - centre) * (x - centre)) / n as f32;
             let rstd = 1.0 / (variance + LayerNorm::EPSILON).sqrt();
             for i in 0..n {
                 out[i] = (x[i] - mean) * rstd * gain[i] + bias[i];
@@ -102,7 +104,7 @@ vectorised! {
     }
 
     /// `partial` receives the sums over these rows for gain and bias, one after the other.
-    fn normalise_backward(
+    fn normalise_backward[simd](
         dx: &mut [f32],
         add: bool,
         partial: &mut [f32],
@@ -119,8 +121,9 @@ vectorised! {
         for ((dx, dout), (x, stats)) in rows.zip(x.chunks_exact(n).zip(stats.chunks_exact(2))) {
             // With z the normalised row and g = dout·gain: dx = rstd (g − mean(g) − z mean(g z)).
             let (mean, rstd) = (stats[0], stats[1]);
-            let mean_g = sum([dout, gain], |[d, gain]| d * gain) / n as f32;
-            let mean_gz = sum([dout, gain, x], |[d, gain, x]| d * gain * (x - mean)) * rstd / n as f32;
+            let mean_g = sum!(simd, |dout, gain| dout * gain) / n as f32;
+            let centre = Lanes::splat(simd, mean);
+            let mean_gz = sum!(simd, |dout, gain, x| dout * gain * (x - centre)) * rstd / n as f32;
             if !add {
                 dx.fill(0.0);
             }

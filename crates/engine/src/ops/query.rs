@@ -6,11 +6,12 @@ use super::lstm::step;
 use super::scores::{Rows, gather, gather_transposed, padded, weigh};
 use super::{Attention, LstmLayer, Op};
 use crate::buffers::{Context, Share};
+use crate::lanes::sum;
 use crate::matmul::{Into, Mat};
 use crate::memory::with_scratch;
 use crate::packed::product;
 use crate::plan::{PlanBuilder, Var};
-use crate::simd::{LANES, NEAREST, prefetch, sum, vectorised};
+use crate::simd::{LANES, NEAREST, prefetch, vectorised};
 use crate::small_matmul::small_matmul;
 
 /// Attention of queries `[batch, queries]` over the keys and values of a prefix run, and over themselves.
@@ -96,11 +97,12 @@ fn ask_for(x: &[f32], from: usize, size: usize) {
 
 vectorised! {
     /// scores`[i]` = q`[i]`·k`[i]`, of each query with its own key.
-    fn own_scores(scores: &mut [f32], q: &[f32], k: &[f32], sizes: [usize; 4]) -> () {
+    fn own_scores[simd](scores: &mut [f32], q: &[f32], k: &[f32], sizes: [usize; 4]) -> () {
         let [n, size, row, pad] = sizes;
         for i in 0..n {
             ask_for(k, (i + AHEAD) * row, size);
-            scores[i * pad] = sum([&q[i * row..][..size], &k[i * row..][..size]], |[q, k]| q * k);
+            let (q, k) = (&q[i * row..][..size], &k[i * row..][..size]);
+            scores[i * pad] = sum!(simd, |q, k| q * k);
         }
     }
 

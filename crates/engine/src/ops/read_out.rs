@@ -2,9 +2,10 @@
 
 use super::{Grads, Op};
 use crate::buffers::{Buffers, Context, Share};
+use crate::lanes::sum;
 use crate::params::Param;
 use crate::plan::{PlanBuilder, Var};
-use crate::simd::{sum, vectorised};
+use crate::simd::vectorised;
 
 /// out`[b, p]` = Σ_e x`[b, p·stride, e]` w`[e]` + bias: one number at every `stride`-th token.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +69,7 @@ impl ReadOut {
     }
 
     pub(super) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], dout: &[f32]) {
-        self.bias.of_mut(dparams)[0] += sum([dout], |[d]| d);
+        self.bias.of_mut(dparams)[0] += total(dout);
         let dw = self.w.of_mut(dparams);
         let prompts = buffers.value(self.x).chunks_exact(self.tokens * self.width);
         for (prompt, dout) in prompts.zip(dout.chunks_exact(self.points())) {
@@ -78,10 +79,15 @@ impl ReadOut {
 }
 
 vectorised! {
+    fn total[simd](x: &[f32]) -> f32 {
+        sum!(simd, |x| x)
+    }
+
     /// out`[p]` = x[p·step ..]·w + bias
-    fn project(out: &mut [f32], x: &[f32], step: usize, w: &[f32], bias: f32) -> () {
+    fn project[simd](out: &mut [f32], x: &[f32], step: usize, w: &[f32], bias: f32) -> () {
         for (point, out) in out.iter_mut().enumerate() {
-            *out = sum([w, &x[point * step..]], |[w, x]| w * x) + bias;
+            let x = &x[point * step..];
+            *out = sum!(simd, |w, x| w * x) + bias;
         }
     }
 
