@@ -3,8 +3,9 @@
 use std::slice::ChunksMut;
 
 use crate::memory::Buffer;
+use crate::packed::Ahead;
 use crate::parameters::PackedParams;
-use crate::plan::{Place, Plan, Var};
+use crate::plan::{Place, Plan, Stage, Var};
 
 /// The buffers of a plan in main memory, and what they are filled with.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Buffers {
     pub(crate) fn whole(&mut self) -> Share<'_> {
         let [values, grads] = [&mut self.values, &mut self.grads]
             .map(|buffers| buffers.iter_mut().map(|buffer| &mut buffer[..]).collect());
-        Share { first: 0, values, grads }
+        Share { first: 0, values, grads, ahead: Ahead::default() }
     }
 }
 
@@ -109,7 +110,8 @@ impl<'a> Iterator for Shares<'a> {
         let take = |chunks: &mut Vec<ChunksMut<'a, f32>>| -> Vec<&'a mut [f32]> {
             chunks.iter_mut().map(|chunks| chunks.next().unwrap_or_default()).collect()
         };
-        Some(Share { first, values: take(&mut self.values), grads: take(&mut self.grads) })
+        let (values, grads) = (take(&mut self.values), take(&mut self.grads));
+        Some(Share { first, values, grads, ahead: Ahead::default() })
     }
 }
 
@@ -119,15 +121,26 @@ pub(crate) struct Share<'a> {
     pub first: usize,
     values: Vec<&'a mut [f32]>,
     grads: Vec<&'a mut [f32]>,
+    /// What later steps read.
+    pub ahead: Ahead,
 }
 
 impl<'a> Share<'a> {
+    /// Lists what the steps of a stage's way back read.
+    pub fn look_ahead(&mut self, plan: &Plan, stage: &Stage) {
+        for (i, step) in stage.backward.iter().enumerate() {
+            for var in plan.ops[step.op].read_back().into_iter().flatten() {
+                self.ahead.push(i, self.values[var.0]);
+            }
+        }
+    }
+
     /// Lends a thread's buffers for what is needed within a stage only.
     pub fn with_lane<'b>(self, plan: &Plan, lane: &'b mut Lane) -> Share<'b>
     where
         'a: 'b,
     {
-        let Share { first, mut values, mut grads }: Share<'b> = self;
+        let Share { first, mut values, mut grads, ahead }: Share<'b> = self;
         let prompts = plan.group.min(plan.batch - first);
         for (shares, own, places) in
             [(&mut values, &mut lane.values, &plan.places), (&mut grads, &mut lane.grads, &plan.slots)]
@@ -138,7 +151,7 @@ impl<'a> Share<'a> {
                 }
             }
         }
-        Share { first, values, grads }
+        Share { first, values, grads, ahead }
     }
 
     /// A value.

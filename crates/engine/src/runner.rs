@@ -230,8 +230,10 @@ impl Runner {
             note(profile, "pack", start);
             let context = Context { params, packed, prefix: None };
             let seconds = carry(buffers, plan, stage, |share, seconds| {
-                for &step in &stage.backward {
+                share.look_ahead(plan, stage);
+                for (i, &step) in stage.backward.iter().enumerate() {
                     let start = timed.then(Instant::now);
+                    share.ahead.begin(i);
                     plan.ops[step.op].backward(share, context, step);
                     seconds[step.op] += start.map_or(0.0, |start| start.elapsed().as_secs_f64());
                 }

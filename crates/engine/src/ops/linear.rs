@@ -4,7 +4,7 @@ use super::weights::WeightGradient;
 use super::{Grads, Op};
 use crate::buffers::{Buffers, Context, Share};
 use crate::matmul::{Into, Mat};
-use crate::packed::product;
+use crate::packed::{product, product_asking};
 use crate::parallel::block_rows;
 use crate::parameters::Matrix;
 use crate::params::Param;
@@ -158,7 +158,7 @@ impl Linear {
         }
     }
 
-    pub(super) fn backward(&self, share: &Share, context: Context, grads: &mut Grads) {
+    pub(super) fn backward(&self, share: &mut Share, context: Context, grads: &mut Grads) {
         let &Self { inner, outer, .. } = self;
         if grads.dx.is_empty() {
             return;
@@ -170,7 +170,8 @@ impl Linear {
             if let Epilogue::Activate { slope, .. } = self.epilogue {
                 multiply_by(dout, &share.value(slope)[i * block * outer..]);
             }
-            product(dx, inner, into, Mat::dense(dout, dx.len() / inner, outer), w);
+            let dout = Mat::dense(dout, dx.len() / inner, outer);
+            product_asking(dx, inner, into, dout, w, &mut share.ahead);
         }
     }
 

@@ -129,6 +129,16 @@ impl Op {
         }
     }
 
+    /// Values of the way there that the way back reads, and that have long left the caches by then.
+    pub(crate) fn read_back(&self) -> [Option<Var>; 2] {
+        match self {
+            Op::Linear(Linear { epilogue: Epilogue::Activate { slope, .. }, .. }) => [Some(*slope), None],
+            Op::LayerNorm(op) => [Some(op.x), None],
+            Op::Attention(op) => [Some(op.qkv), op.weights],
+            _ => [None, None],
+        }
+    }
+
     /// Whether gradients of weights are computed from the gradient of the output.
     pub(crate) fn keeps_dout(&self) -> bool {
         matches!(self, Op::Linear(_) | Op::ReadOut(_))

@@ -18,7 +18,8 @@ mod tile;
 
 pub use matrix::Packed;
 pub use outer::add_outer_products;
-pub use rows::product;
+pub use rows::{product, product_asking};
+pub use tile::Ahead;
 
 /// Columns of a panel.
 pub const PANEL: usize = 64;

@@ -6,7 +6,7 @@ use std::ptr;
 use pulp::{Simd, WithSimd};
 
 use super::matrix::aligned;
-use super::tile::{Asked, Later, Place, ROUND, Tiles, all_tiles};
+use super::tile::{Ahead, Asked, Later, Place, ROUND, Tiles, all_tiles};
 use super::{DEPTH, PANEL, TILE};
 use crate::matmul::{Into, Mat};
 use crate::simd::{LANES, arch};
@@ -158,7 +158,7 @@ impl<S: Simd> Tiles<S> for OuterTiles<'_, '_> {
             true => Side { copy: panel.as_mut_ptr(), ..Side::of(*right, 0) },
             false => Side::copied(panel, PANEL),
         };
-        let asked = to.asked(row, N, depth, later);
+        let asked = to.asked(row, N, depth, later, &mut Ahead::default());
         for col in (0..to.cols).step_by(R * S::F32_LANES) {
             let b = b.ahead([0, col], PANEL);
             let copies = [N == TILE && col == 0 && !a.copy.is_null(), !b.copy.is_null()];

@@ -4,7 +4,7 @@ use std::array;
 
 use pulp::{Simd, WithSimd};
 
-use super::tile::{Asked, Later, Place, ROUND, Tiles, all_tiles};
+use super::tile::{Ahead, Asked, Later, Place, ROUND, Tiles, all_tiles};
 use super::{DEPTH, PANEL, Packed, ROWS, rows_per_pass};
 use crate::matmul::{Into, Mat};
 use crate::simd::arch;
@@ -14,10 +14,15 @@ use crate::simd::arch;
 /// # Panics
 /// If the shapes do not fit, `x` is a transposed view, or a view reaches past its slice.
 pub fn product(out: &mut [f32], out_stride: usize, into: Into, x: Mat, w: Packed) {
+    product_asking(out, out_stride, into, x, w, &mut Ahead::default());
+}
+
+/// As [`product`]
+pub fn product_asking(out: &mut [f32], out_stride: usize, into: Into, x: Mat, w: Packed, ahead: &mut Ahead) {
     assert_eq!((x.cols, x.col_stride), (w.inner, 1), "left-hand side of a product");
     assert!(x.rows < 2 || w.outer <= out_stride, "rows of the output overlap");
     assert!(x.extent() <= x.data.len(), "left-hand side of a product is too short");
-    arch().dispatch(RowProduct { out, out_stride, into, x, w });
+    arch().dispatch(RowProduct { out, out_stride, into, x, w, ahead });
 }
 
 struct RowProduct<'a> {
@@ -26,6 +31,7 @@ struct RowProduct<'a> {
     into: Into,
     x: Mat<'a>,
     w: Packed<'a>,
+    ahead: &'a mut Ahead,
 }
 
 impl WithSimd for RowProduct<'_> {
@@ -33,7 +39,7 @@ impl WithSimd for RowProduct<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { out, out_stride, into, x, w } = self;
+        let Self { out, out_stride, into, x, w, ahead } = self;
         // Rows that lie a power of two apart share few places of the cache.
         let most = if x.row_stride == w.inner.min(DEPTH) { ROWS } else { ROWS / 2 };
         let pass = rows_per_pass(x.rows, most);
@@ -54,7 +60,7 @@ impl WithSimd for RowProduct<'_> {
                     let place = &mut out[first * out_stride + panel * PANEL..];
                     let to = Place { out: place, stride: out_stride, cols, into };
                     let next = panels.peek().map(|(_, b)| Mat::dense(b.as_flattened(), depth, PANEL));
-                    let mut tiles = RowTiles::new(to, part, b, [Later::new(next), later]);
+                    let mut tiles = RowTiles::new(to, part, b, [Later::new(next), later], ahead);
                     all_tiles(simd, rows, cols, &mut tiles);
                     [_, later] = tiles.later;
                 }
@@ -69,23 +75,30 @@ struct RowTiles<'o, 'a> {
     x: Mat<'a>,
     b: &'a [[f32; PANEL]],
     later: [Later<'a>; 2],
+    ahead: &'o mut Ahead,
 }
 
 impl<'o, 'a> RowTiles<'o, 'a> {
     /// # Panics
     /// If `x` reaches past its slice or is not as deep as `b`.
     #[inline(always)]
-    fn new(to: Place<'o>, x: Mat<'a>, b: &'a [[f32; PANEL]], later: [Later<'a>; 2]) -> Self {
+    fn new(
+        to: Place<'o>,
+        x: Mat<'a>,
+        b: &'a [[f32; PANEL]],
+        later: [Later<'a>; 2],
+        ahead: &'o mut Ahead,
+    ) -> Self {
         assert!(x.cols == b.len() && (x.rows - 1) * x.row_stride + x.cols <= x.data.len());
-        Self { to, x, b, later }
+        Self { to, x, b, later, ahead }
     }
 }
 
 impl<S: Simd> Tiles<S> for RowTiles<'_, '_> {
     #[inline(always)]
     fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize {
-        let Self { to, x, b, later } = self;
-        let asked = to.asked(row, N, b.len(), later);
+        let Self { to, x, b, later, ahead } = self;
+        let asked = to.asked(row, N, b.len(), later, ahead);
         for col in (0..to.cols).step_by(R * S::F32_LANES) {
             let rows = array::from_fn(|r| &x.data[(row + r) * x.row_stride]);
             // SAFETY: `new` has asserted that `x` is within its data and as deep as `b`; `R` registers are a power of two of

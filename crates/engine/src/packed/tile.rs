@@ -1,5 +1,7 @@
 //! What tiles of both kinds of product share: where they go, and what they ask for while they compute.
 
+use std::collections::VecDeque;
+
 use pulp::Simd;
 
 use super::{PANEL, TILE};
@@ -67,6 +69,48 @@ impl<'a> Later<'a> {
     }
 }
 
+/// Parts of main memory that are read soon, in their order: products ask for them while they compute.
+#[derive(Debug, Default)]
+pub struct Ahead {
+    parts: VecDeque<Part>,
+}
+
+/// Values from an address on, which are asked for and never looked at.
+#[derive(Debug)]
+struct Part {
+    step: usize,
+    address: usize,
+    len: usize,
+}
+
+impl Ahead {
+    /// Another part, which the given step reads.
+    pub fn push(&mut self, step: usize, part: &[f32]) {
+        self.parts.push_back(Part { step, address: part.as_ptr().addr(), len: part.len() });
+    }
+
+    /// The given step begins: what it reads, and what steps before it have read, need not be asked for any more.
+    pub fn begin(&mut self, step: usize) {
+        while self.parts.front().is_some_and(|part| part.step <= step) {
+            self.parts.pop_front();
+        }
+    }
+
+    /// The next `rows` rows of a panel's width.
+    #[inline(always)]
+    fn next(&mut self, rows: usize) -> Option<Lines> {
+        let part = self.parts.front_mut()?;
+        let lines = Lines { from: std::ptr::without_provenance(part.address), stride: PANEL };
+        if part.len <= rows * PANEL {
+            self.parts.pop_front();
+        } else {
+            part.address += rows * PANEL * size_of::<f32>();
+            part.len -= rows * PANEL;
+        }
+        Some(lines)
+    }
+}
+
 /// Rows of a panel's width, line by line.
 #[derive(Clone, Copy)]
 struct Lines {
@@ -116,12 +160,20 @@ impl Place<'_> {
     /// # Panics
     /// If these rows do not exist.
     #[inline(always)]
-    pub fn asked(&self, row: usize, rows: usize, depth: usize, later: &mut [Later; 2]) -> Asked {
+    pub fn asked(
+        &self,
+        row: usize,
+        rows: usize,
+        depth: usize,
+        later: &mut [Later; 2],
+        ahead: &mut Ahead,
+    ) -> Asked {
         assert!((row + rows - 1) * self.stride + self.cols <= self.out.len());
         let place = Lines { from: self.out.as_ptr().wrapping_add(row * self.stride), stride: self.stride };
         let lines = (depth / ROUND / LINES).max(1);
         let [next, later] = later;
-        let soon = next.next(lines).or_else(|| later.next(lines)).unwrap_or(Lines { stride: 0, ..place });
+        let soon = next.next(lines).or_else(|| later.next(lines)).or_else(|| ahead.next(lines));
+        let soon = soon.unwrap_or(Lines { stride: 0, ..place });
         Asked { place, rows, soon }
     }
 
