@@ -1,9 +1,8 @@
 //! The buffers of a plan, and the share of them that one group of prompts has.
 
-use std::slice::ChunksMut;
-
 use crate::memory::Buffer;
 use crate::packed::Ahead;
+use crate::parallel::next_group;
 use crate::parameters::PackedParams;
 use crate::plan::{Place, Plan, Stage, Var};
 
@@ -53,11 +52,12 @@ impl Buffers {
         }
         let Self { values, grads, lanes } = self;
         let shares = Shares {
-            values: chunks(values, plan, &plan.places),
-            grads: chunks(grads, plan, &plan.slots),
+            values: Rest::all(values, plan, &plan.places),
+            grads: Rest::all(grads, plan, &plan.slots),
             first: 0,
             batch: plan.batch,
             group: plan.group,
+            threads,
         };
         (shares, &mut lanes[..threads])
     }
@@ -66,7 +66,7 @@ impl Buffers {
     pub(crate) fn whole(&mut self) -> Share<'_> {
         let [values, grads] = [&mut self.values, &mut self.grads]
             .map(|buffers| buffers.iter_mut().map(|buffer| &mut buffer[..]).collect());
-        Share { first: 0, values, grads, ahead: Ahead::default() }
+        Share { first: 0, prompts: 0, values, grads, ahead: Ahead::default() }
     }
 }
 
@@ -80,38 +80,52 @@ impl Lane {
     }
 }
 
-/// One iterator per buffer over the parts of the groups; what is not a number per prompt, as the loss, has no parts.
-fn chunks<'a>(buffers: &'a mut [Buffer], plan: &Plan, places: &[Place]) -> Vec<ChunksMut<'a, f32>> {
-    let cut = |(buffer, place): (&'a mut Buffer, &Place)| {
-        let parts = if place.len.is_multiple_of(plan.batch) { &mut buffer[..] } else { &mut [] };
-        parts.chunks_mut((place.len / plan.batch * plan.group).max(1))
-    };
-    buffers.iter_mut().zip(places).map(cut).collect()
+/// A buffer, and how much of it each prompt has; what is not a number per prompt, as the loss, has no parts.
+struct Rest<'a> {
+    values: &'a mut [f32],
+    prompt: usize,
 }
 
-/// Iterates over the groups of a batch.
+impl<'a> Rest<'a> {
+    fn all(buffers: &'a mut [Buffer], plan: &Plan, places: &[Place]) -> Vec<Self> {
+        let cut = |(buffer, place): (&'a mut Buffer, &Place)| match place.len.is_multiple_of(plan.batch) {
+            true if !buffer.is_empty() => Rest { values: &mut buffer[..], prompt: place.len / plan.batch },
+            _ => Rest { values: &mut [], prompt: 0 },
+        };
+        buffers.iter_mut().zip(places).map(cut).collect()
+    }
+
+    /// The part of the next prompts.
+    fn take(&mut self, prompts: usize) -> &'a mut [f32] {
+        let (part, rest) = std::mem::take(&mut self.values).split_at_mut(prompts * self.prompt);
+        self.values = rest;
+        part
+    }
+}
+
+/// Iterates over the groups of a batch: smaller ones at the end, so that threads finish together.
 pub(crate) struct Shares<'a> {
-    values: Vec<ChunksMut<'a, f32>>,
-    grads: Vec<ChunksMut<'a, f32>>,
+    values: Vec<Rest<'a>>,
+    grads: Vec<Rest<'a>>,
     first: usize,
     batch: usize,
     group: usize,
+    threads: usize,
 }
 
 impl<'a> Iterator for Shares<'a> {
     type Item = Share<'a>;
 
     fn next(&mut self) -> Option<Share<'a>> {
-        if self.first >= self.batch {
+        let prompts = next_group(self.batch - self.first, self.batch, self.group, self.threads);
+        if prompts == 0 {
             return None;
         }
         let first = self.first;
-        self.first += self.group;
-        let take = |chunks: &mut Vec<ChunksMut<'a, f32>>| -> Vec<&'a mut [f32]> {
-            chunks.iter_mut().map(|chunks| chunks.next().unwrap_or_default()).collect()
-        };
-        let (values, grads) = (take(&mut self.values), take(&mut self.grads));
-        Some(Share { first, values, grads, ahead: Ahead::default() })
+        self.first += prompts;
+        let [values, grads] = [&mut self.values, &mut self.grads]
+            .map(|rests| rests.iter_mut().map(|rest| rest.take(prompts)).collect());
+        Some(Share { first, prompts, values, grads, ahead: Ahead::default() })
     }
 }
 
@@ -119,6 +133,7 @@ impl<'a> Iterator for Shares<'a> {
 pub(crate) struct Share<'a> {
     /// Number of the first prompt in the batch.
     pub first: usize,
+    prompts: usize,
     values: Vec<&'a mut [f32]>,
     grads: Vec<&'a mut [f32]>,
     /// What later steps read.
@@ -140,8 +155,7 @@ impl<'a> Share<'a> {
     where
         'a: 'b,
     {
-        let Share { first, mut values, mut grads, ahead }: Share<'b> = self;
-        let prompts = plan.group.min(plan.batch - first);
+        let Share { first, prompts, mut values, mut grads, ahead }: Share<'b> = self;
         for (shares, own, places) in
             [(&mut values, &mut lane.values, &plan.places), (&mut grads, &mut lane.grads, &plan.slots)]
         {
@@ -151,7 +165,7 @@ impl<'a> Share<'a> {
                 }
             }
         }
-        Share { first, values, grads, ahead }
+        Share { first, prompts, values, grads, ahead }
     }
 
     /// A value.

@@ -18,6 +18,14 @@ pub fn prompts_per_group(batch: usize, tokens: usize) -> usize {
     (1..=most).rev().min_by_key(busiest).unwrap_or(1)
 }
 
+/// Prompts of the next group where `left` of a batch are not yet dealt: whole groups first, smaller ones at the end, so
+/// that no thread waits long for another. Where every thread has one group, it stays whole.
+pub fn next_group(left: usize, batch: usize, group: usize, threads: usize) -> usize {
+    let whole = left >= 2 * threads * group || batch <= threads * group;
+    let smaller = left.div_ceil(2 * threads).max(group.div_ceil(4));
+    if whole { group.min(left) } else { smaller.min(group).min(left) }
+}
+
 /// Prompts that one thread carries through all tokens of a recurrent layer: one group per thread, because products
 /// with few rows are slow.
 pub fn prompts_per_recurrent_group(batch: usize) -> usize {

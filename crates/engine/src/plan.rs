@@ -40,6 +40,14 @@ pub(crate) enum Route {
     Write(usize),
     /// Later contribution: add to this gradient buffer.
     Add(usize),
+    /// First two contributions: overwrite a gradient buffer with the sum of this one and another buffer, which is still
+    /// needed as it is.
+    Sum {
+        /// The buffer that is overwritten.
+        slot: usize,
+        /// The other contribution.
+        with: usize,
+    },
 }
 
 /// One step of the backward pass.
@@ -181,6 +189,15 @@ impl PlanBuilder {
         stages.chain([last]).filter(|stage| !stage.ops.is_empty()).collect()
     }
 
+    /// Whether, on the way back from operation `index`, a LayerNorm of the same stage is the next and last to contribute
+    /// to the gradient of `var`.
+    fn normalised_next(&self, stage: &Range<usize>, index: usize, var: Var) -> bool {
+        let contributes = |&i: &usize| self.ops[i].input() == var || self.ops[i].residual() == Some(var);
+        let mut others = (0..self.ops.len()).filter(contributes).filter(|&i| i != index);
+        let only = others.next().filter(|i| others.next().is_none() && (stage.start..index).contains(i));
+        only.is_some_and(|i| matches!(self.ops[i], Op::LayerNorm(_)))
+    }
+
     /// Ends the plan. With a loss, the backward pass is planned too.
     pub fn finish(self, loss: Option<Var>) -> Plan {
         let mut stages = self.stages();
@@ -191,6 +208,7 @@ impl PlanBuilder {
         for stage in stages.iter_mut().rev() {
             // Weight gradients are computed at the end of a stage: what they need stays until then.
             let mut ended = Vec::new();
+            let mut owed: Vec<(Var, usize)> = Vec::new();
             for (index, op) in stage.ops.clone().map(|index| (index, &self.ops[index])).rev() {
                 let Some(dout) = slots.of[op.out().0] else { continue };
                 let mut route = |var: Var| match slots.of[var.0] {
@@ -199,11 +217,18 @@ impl PlanBuilder {
                     None => {
                         let mut made = self.ops[stage.ops.clone()].iter().filter(|op| op.out() == var);
                         let passing = !stage.whole && made.next().is_some_and(|op| !op.keeps_dout());
-                        Route::Write(slots.assign(var, Place { passing, ..self.places[var.0] }))
+                        let slot = slots.assign(var, Place { passing, ..self.places[var.0] });
+                        match owed.iter().find(|(owed, _)| *owed == var) {
+                            Some(&(_, with)) => Route::Sum { slot, with },
+                            None => Route::Write(slot),
+                        }
                     }
                 };
-                let dresidual = op.residual().map_or(Route::Nowhere, &mut route);
+                let owes = op.residual().filter(|&var| self.normalised_next(&stage.ops, index, var));
+                let paid = op.residual().filter(|_| owes.is_none());
+                let dresidual = paid.map_or(Route::Nowhere, &mut route);
                 let dx = route(op.input());
+                owed.extend(owes.map(|var| (var, dout)));
                 match slots.places[dout].passing {
                     true => slots.free.push(dout),
                     false => ended.push(dout),
@@ -295,6 +320,10 @@ mod tests {
                 }
             }
             let train = case.network.graph(case.batch, 10, Mode::Train).unwrap().plan;
+            let steps = train.stages.iter().flat_map(|stage| &stage.backward);
+            let sums = steps.filter(|step| matches!(step.dx, Route::Sum { .. })).count();
+            let layers = train.ops.iter().filter(|op| matches!(op, Op::Attention(_))).count();
+            assert_eq!(sums, 2 * layers, "{}: both halves of a layer have a way around them", case.name);
             for stage in &train.stages {
                 let mut made = Vec::new();
                 for step in &stage.backward {
@@ -303,6 +332,16 @@ mod tests {
                         match route {
                             Route::Write(slot) => made.push(slot),
                             Route::Add(slot) => assert!(!train.slots[slot].passing || made.contains(&slot)),
+                            Route::Sum { slot, with } => {
+                                let owes = |step: &&BackwardStep| {
+                                    step.dout == with && step.dresidual == Route::Nowhere
+                                };
+                                assert!(
+                                    stage.backward.iter().find(owes).is_some_and(|owes| owes.op > step.op)
+                                );
+                                assert!(!train.slots[with].passing && slot != with);
+                                made.push(slot);
+                            }
                             Route::Nowhere => {}
                         }
                     }

@@ -65,13 +65,17 @@ impl LayerNorm {
         let gain = self.gain.of(context.params);
         let contributions = share.take(self.contributions());
         let prompt = self.tokens * self.width;
-        let rows = share
-            .value(self.x)
-            .chunks_exact(prompt)
-            .zip(share.value(self.stats).chunks_exact(2 * self.tokens));
-        let prompts = grads.dx.chunks_exact_mut(prompt).zip(grads.dout.chunks_exact(prompt)).zip(rows);
-        for (((dx, dout), (x, stats)), sums) in prompts.zip(contributions.chunks_exact_mut(2 * self.width)) {
-            normalise_backward(dx, grads.add_dx, sums, dout, x, stats, gain);
+        for (i, sums) in contributions.chunks_exact_mut(2 * self.width).enumerate() {
+            let range = i * prompt..(i + 1) * prompt;
+            let dx = &mut grads.dx[range.clone()];
+            let before = match (grads.with.get(range.clone()), grads.add_dx) {
+                (Some(with), _) => Before::Is(with),
+                (None, true) => Before::There,
+                (None, false) => Before::Nothing,
+            };
+            let (x, dout) = (&share.value(self.x)[range.clone()], &grads.dout[range]);
+            let stats = &share.value(self.stats)[2 * i * self.tokens..][..2 * self.tokens];
+            normalise_backward(dx, before, sums, dout, x, stats, gain);
         }
         share.put(self.contributions(), contributions);
     }
@@ -84,6 +88,15 @@ impl LayerNorm {
             self.bias.of_mut(dparams).iter_mut().zip(dbias).for_each(|(t, &d)| *t += d);
         }
     }
+}
+
+/// What a gradient is added to.
+#[derive(Clone, Copy)]
+enum Before<'a> {
+    Nothing,
+    /// What is there.
+    There,
+    Is(&'a [f32]),
 }
 
 vectorised! {
@@ -106,7 +119,7 @@ vectorised! {
     /// `partial` receives the sums over these rows for gain and bias, one after the other.
     fn normalise_backward[simd](
         dx: &mut [f32],
-        add: bool,
+        before: Before<'_>,
         partial: &mut [f32],
         dout: &[f32],
         x: &[f32],
@@ -118,14 +131,16 @@ vectorised! {
         let (dgain, dbias) = partial.split_at_mut(n);
         let dbias = &mut dbias[..n];
         let rows = dx.chunks_exact_mut(n).zip(dout.chunks_exact(n));
-        for ((dx, dout), (x, stats)) in rows.zip(x.chunks_exact(n).zip(stats.chunks_exact(2))) {
+        for (row, ((dx, dout), (x, stats))) in rows.zip(x.chunks_exact(n).zip(stats.chunks_exact(2))).enumerate() {
             // With z the normalised row and g = dout·gain: dx = rstd (g − mean(g) − z mean(g z)).
             let (mean, rstd) = (stats[0], stats[1]);
             let mean_g = sum!(simd, |dout, gain| dout * gain) / n as f32;
             let centre = Lanes::splat(simd, mean);
             let mean_gz = sum!(simd, |dout, gain, x| dout * gain * (x - centre)) * rstd / n as f32;
-            if !add {
-                dx.fill(0.0);
+            match before {
+                Before::Nothing => dx.fill(0.0),
+                Before::There => {}
+                Before::Is(before) => dx.copy_from_slice(&before[row * n..][..n]),
             }
             for i in 0..n {
                 let z = (x[i] - mean) * rstd;

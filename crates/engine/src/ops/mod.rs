@@ -63,6 +63,8 @@ pub(crate) struct Grads<'a> {
     pub dx: &'a mut [f32],
     /// Whether dx already holds other contributions.
     pub add_dx: bool,
+    /// Another contribution to dx, as long as it; empty where there is none.
+    pub with: &'a mut [f32],
 }
 
 impl Op {
@@ -166,7 +168,7 @@ impl Op {
 
     /// Computes gradients of inputs.
     pub(crate) fn backward(&self, share: &mut Share, context: Context, step: BackwardStep) {
-        let mut grads = Grads { dout: share.take_grad(step.dout), dx: &mut [], add_dx: false };
+        let mut grads = Grads { dout: share.take_grad(step.dout), dx: &mut [], add_dx: false, with: &mut [] };
         if let Route::Write(slot) | Route::Add(slot) = step.dresidual {
             let residual = share.take_grad(slot);
             match step.dresidual {
@@ -175,9 +177,13 @@ impl Op {
             }
             share.put_grad(slot, residual);
         }
-        if let Route::Write(slot) | Route::Add(slot) = step.dx {
-            grads.dx = share.take_grad(slot);
-            grads.add_dx = matches!(step.dx, Route::Add(_));
+        match step.dx {
+            Route::Nowhere => {}
+            Route::Write(slot) => grads.dx = share.take_grad(slot),
+            Route::Add(slot) => (grads.dx, grads.add_dx) = (share.take_grad(slot), true),
+            Route::Sum { slot, with } => {
+                (grads.dx, grads.with) = (share.take_grad(slot), share.take_grad(with));
+            }
         }
         match self {
             Op::Linear(op) => op.backward(share, context, &mut grads),
@@ -190,8 +196,13 @@ impl Op {
             // Queries are never trained on: plans with them have no loss.
             Op::QueryAttention(_) | Op::LstmQuery(_) => {}
         }
-        if let Route::Write(slot) | Route::Add(slot) = step.dx {
-            share.put_grad(slot, grads.dx);
+        match step.dx {
+            Route::Nowhere => {}
+            Route::Write(slot) | Route::Add(slot) => share.put_grad(slot, grads.dx),
+            Route::Sum { slot, with } => {
+                share.put_grad(slot, grads.dx);
+                share.put_grad(with, grads.with);
+            }
         }
         share.put_grad(step.dout, grads.dout);
     }
