@@ -5,7 +5,7 @@ use super::{Grads, Op};
 use crate::buffers::{Buffers, Context, Share};
 use crate::matmul::{Into, Mat};
 use crate::memory::with_scratch;
-use crate::packed::{self, Packed, product};
+use crate::packed::{Packed, product};
 use crate::parameters::Matrix;
 use crate::params::Param;
 use crate::plan::{PlanBuilder, Var};
@@ -66,10 +66,8 @@ impl LstmLayer {
     }
 
     /// Both biases in one.
-    pub(super) fn sum_of_biases(&self, place: &mut [f32], params: &[f32]) {
-        for ((b, &i), &h) in place.iter_mut().zip(self.b_ih.of(params)).zip(self.b_hh.of(params)) {
-            *b = i + h;
-        }
+    pub(super) fn bias(&self, params: &[f32]) -> Vec<f32> {
+        self.b_ih.of(params).iter().zip(self.b_hh.of(params)).map(|(i, h)| i + h).collect()
     }
 
     pub(super) fn forward(&self, share: &mut Share, context: Context) {
@@ -78,15 +76,9 @@ impl LstmLayer {
         let [w_ih, w_hh] = [self.w_ih, self.w_hh].map(|param| context.packed.of(param));
         let (gates, out) = (share.take(self.gates), share.take(self.out));
         let (cells, previous) = (share.take(self.cells), share.take(self.previous));
-        with_scratch(gate_width, |bias| {
-            self.sum_of_biases(bias, context.params);
-            let x = share.value(self.x).chunks(packed::ROWS * inner);
-            for (gates, x) in gates.chunks_mut(packed::ROWS * gate_width).zip(x) {
-                gates.chunks_exact_mut(gate_width).for_each(|g| g.copy_from_slice(bias));
-                product(gates, gate_width, Into::Add, Mat::dense(x, x.len() / inner, inner), w_ih);
-            }
-        });
-        self.recur(out, gates, cells, previous, w_hh);
+        let x = Mat::dense(share.value(self.x), gates.len() / gate_width, inner);
+        product(gates, gate_width, Into::Overwrite, x, w_ih);
+        self.recur(out, gates, cells, previous, &self.bias(context.params), w_hh);
         share.put(self.out, out);
         share.put(self.cells, cells);
         share.put(self.previous, previous);
@@ -100,6 +92,7 @@ impl LstmLayer {
         gates: &mut [f32],
         cells: &mut [f32],
         previous: &mut [f32],
+        bias: &[f32],
         w_hh: Packed,
     ) {
         let &Self { tokens, width, .. } = self;
@@ -114,7 +107,7 @@ impl LstmLayer {
                 let (before, cell) = cells[..row + width].split_at_mut(row);
                 let before = if t > 0 { &before[row - width..] } else { &[] };
                 let h = &mut out[row..][..width];
-                step(h, cell, &mut gates[4 * row..][..gate_width], before);
+                step(h, cell, &mut gates[4 * row..][..gate_width], bias, before);
                 if t == 0 {
                     previous[row..][..width].fill(0.0);
                 }
@@ -186,18 +179,20 @@ impl LstmLayer {
 }
 
 vectorised! {
-    /// One token: activates the gates in place, then computes cell and h. `before` is empty for the first token.
-    pub(super) fn step(h: &mut [f32], cell: &mut [f32], gates: &mut [f32], before: &[f32]) -> () {
+    /// One token: adds the bias to the gates and activates them in place, then computes cell and h. `before` is empty for
+    /// the first token.
+    pub(super) fn step(h: &mut [f32], cell: &mut [f32], gates: &mut [f32], bias: &[f32], before: &[f32]) -> () {
         let n = h.len();
         let (i, rest) = gates.split_at_mut(n);
         let (f, rest) = rest.split_at_mut(n);
         let (g, o) = rest.split_at_mut(n);
         let (cell, o) = (&mut cell[..n], &mut o[..n]);
+        let [b_i, b_f, b_g, b_o] = [0, 1, 2, 3].map(|gate| &bias[gate * n..][..n]);
         for k in 0..n {
-            i[k] = sigmoid(i[k]);
-            f[k] = sigmoid(f[k]);
-            g[k] = tanh(g[k]);
-            o[k] = sigmoid(o[k]);
+            i[k] = sigmoid(i[k] + b_i[k]);
+            f[k] = sigmoid(f[k] + b_f[k]);
+            g[k] = tanh(g[k] + b_g[k]);
+            o[k] = sigmoid(o[k] + b_o[k]);
             cell[k] = i[k] * g[k];
         }
         if !before.is_empty() {

@@ -151,7 +151,7 @@ impl LstmQuery {
     pub(super) fn forward(&self, share: &mut Share, context: Context) {
         let prefix = context.prefix.expect("queries come after a prefix");
         let &LstmLayer { inner, width, .. } = &self.prefix;
-        let (gate_width, params) = (4 * width, context.params);
+        let (gate_width, bias) = (4 * width, self.prefix.bias(context.params));
         let [w_ih, w_hh] = [self.prefix.w_ih, self.prefix.w_hh].map(|param| context.packed.of(param));
         let (out, gates, cells) = (share.take(self.out), share.take(self.gates), share.take(self.cells));
         let last = prefix.tokens.checked_sub(1);
@@ -164,17 +164,19 @@ impl LstmQuery {
         for ((((out, cells), gates), x), (prefix_h, prefix_c)) in prompts.zip(x).zip(before) {
             // The prefix's share of the gates is the same for all queries.
             let (first, others) = gates.split_at_mut(gate_width);
-            self.prefix.sum_of_biases(first, params);
-            if let Some(last) = last {
-                let h = Mat::dense(&prefix_h[last * width..][..width], 1, width);
-                product(first, gate_width, Into::Add, h, w_hh);
+            match last {
+                Some(last) => {
+                    let h = Mat::dense(&prefix_h[last * width..][..width], 1, width);
+                    product(first, gate_width, Into::Overwrite, h, w_hh);
+                }
+                None => first.fill(0.0),
             }
             others.chunks_exact_mut(gate_width).for_each(|gates| gates.copy_from_slice(first));
             product(gates, gate_width, Into::Add, Mat::dense(x, self.queries, inner), w_ih);
             let before = last.map_or(&[][..], |last| &prefix_c[last * width..][..width]);
             let rows = out.chunks_exact_mut(width).zip(cells.chunks_exact_mut(width));
             for ((h, cell), gates) in rows.zip(gates.chunks_exact_mut(gate_width)) {
-                step(h, cell, gates, before);
+                step(h, cell, gates, &bias, before);
             }
         }
         share.put(self.out, out);
