@@ -66,8 +66,24 @@ impl Adam {
     /// # Panics
     /// If the buffers have different lengths.
     pub fn step(&mut self, params: &mut [f32], grads: &[f32], rate: f32, clip: Option<f32>) -> f32 {
-        assert_eq!((params.len(), grads.len()), (self.mean.len(), self.mean.len()), "Adam's buffers");
         let norm = gradient_norm(grads);
+        self.step_with_norm(params, grads, norm, rate, clip);
+        norm
+    }
+
+    /// As [`Adam::step`], for gradients whose norm is known.
+    ///
+    /// # Panics
+    /// If the buffers have different lengths.
+    pub fn step_with_norm(
+        &mut self,
+        params: &mut [f32],
+        grads: &[f32],
+        norm: f32,
+        rate: f32,
+        clip: Option<f32>,
+    ) {
+        assert_eq!((params.len(), grads.len()), (self.mean.len(), self.mean.len()), "Adam's buffers");
         // PyTorch's clip_grad_norm_: the factor has 1e-6 added below the line and is at most 1.
         let factor = clip.map_or(1.0, |limit| (limit / (norm + 1e-6)).min(1.0));
         self.step += 1;
@@ -90,7 +106,6 @@ impl Adam {
         (param_matrices, mean_matrices, matrices).into_par_iter().for_each(|(params, mean, matrix)| {
             matrix.step(params, mean, matrix.place.of(grads), [factor, rate]);
         });
-        norm
     }
 }
 

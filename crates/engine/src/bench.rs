@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::EngineError;
 use crate::adam::{Adam, AdamConfig};
 use crate::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use crate::parallel::on_pool;
 use crate::params::{RandomSource, SplitMix};
 use crate::runner::Profile;
 
@@ -81,8 +82,10 @@ pub fn train(case: &Case, warm: usize, steps: usize) -> Result<Timing, EngineErr
     let mut ms = Vec::with_capacity(steps);
     for step in 0..warm + steps {
         let start = Instant::now();
-        loss = runner.gradients(&params, &mut grads);
-        adam.step(&mut params, &grads, 1e-4, Some(1.0));
+        on_pool(|| {
+            loss = runner.gradients(&params, &mut grads);
+            adam.step(&mut params, &grads, 1e-4, Some(1.0));
+        });
         if step >= warm {
             ms.push(start.elapsed().as_secs_f64() * 1e3);
         }
@@ -104,12 +107,12 @@ pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
     let mut shortest = Profile::new();
     for step in 0..=steps {
         runner.start_profile();
-        runner.forward(&params);
-        runner.backward(&params, &mut grads);
-        let start = Instant::now();
-        adam.step(&mut params, &grads, 1e-4, Some(1.0));
-        grads.fill(0.0);
-        let optimiser = start.elapsed().as_secs_f64() * 1e3;
+        let optimiser = on_pool(|| {
+            runner.gradients(&params, &mut grads);
+            let start = Instant::now();
+            adam.step(&mut params, &grads, 1e-4, Some(1.0));
+            start.elapsed().as_secs_f64() * 1e3
+        });
         let mut profile = runner.start_profile();
         profile.insert("clip and Adam".into(), optimiser);
         if step > 0 {

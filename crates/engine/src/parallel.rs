@@ -41,6 +41,12 @@ pub fn block_rows(rows: usize, width: usize) -> usize {
     rows_per_pass(rows, (VALUES / width.max(1) / ROWS).max(1) * ROWS)
 }
 
+/// Does work with many parallel parts on a thread of the pool: a thread outside would go to sleep and be woken up again for
+/// each of them.
+pub fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    rayon::scope(|_| work())
+}
+
 /// Does pieces of work in order, each by the thread that is free next; every thread has a worker.
 pub fn deal_with<W: Send, T: Send>(
     workers: &mut [W],

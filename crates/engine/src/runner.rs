@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use rayon::prelude::*;
+
 use crate::buffers::{Buffers, Context, Prefix, Share};
 use crate::error::{EngineError, check_len};
 use crate::intervene::{Change, Intervention, Positions};
@@ -255,7 +257,7 @@ impl Runner {
     /// # Panics
     /// As [`Runner::backward`].
     pub fn gradients(&mut self, params: &[f32], dparams: &mut [f32]) -> f32 {
-        dparams.fill(0.0);
+        dparams.par_chunks_mut(1 << 15).for_each(|piece| piece.fill(0.0));
         self.forward(params);
         self.backward(params, dparams);
         self.loss()

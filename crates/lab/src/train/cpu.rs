@@ -1,7 +1,8 @@
 //! Training steps on this machine's cores.
 
-use engine::adam::Adam;
+use engine::adam::{Adam, gradient_norm};
 use engine::networks::{Mode, Network};
+use engine::parallel::on_pool;
 use engine::runner::Runner;
 
 use super::{StepReport, StepSpec, not_finite};
@@ -25,6 +26,10 @@ impl Cpu {
 
     /// One gradient step on fresh prompts.
     pub fn step(&mut self, experiment: &Experiment, network: &Network) -> Result<StepReport> {
+        on_pool(|| self.step_on_pool(experiment, network))
+    }
+
+    fn step_on_pool(&mut self, experiment: &Experiment, network: &Network) -> Result<StepReport> {
         let spec = &experiment.training;
         let step = StepSpec::of(experiment, self.adam.step);
         let prompts = step.sample(experiment)?;
@@ -37,11 +42,12 @@ impl Cpu {
         runner.set_tokens(&tokens(&prompts, network.features()))?;
         runner.set_targets(&targets)?;
         let loss = f64::from(runner.gradients(&self.params, &mut self.grads));
-        let norm = f64::from(engine::adam::gradient_norm(&self.grads));
+        let norm = gradient_norm(&self.grads);
         if !loss.is_finite() || !norm.is_finite() {
-            return Err(not_finite(spec, step.step, loss, norm));
+            return Err(not_finite(spec, step.step, loss, f64::from(norm)));
         }
-        self.adam.step(&mut self.params, &self.grads, step.rate as f32, spec.clip.map(|c| c as f32));
-        Ok(step.report(loss, norm))
+        let (rate, clip) = (step.rate as f32, spec.clip.map(|clip| clip as f32));
+        self.adam.step_with_norm(&mut self.params, &self.grads, norm, rate, clip);
+        Ok(step.report(loss, f64::from(norm)))
     }
 }
