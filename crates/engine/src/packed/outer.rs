@@ -65,9 +65,6 @@ impl WithSimd for OuterProducts<'_> {
             for col in (0..y.cols).step_by(PANEL) {
                 let cols = PANEL.min(y.cols - col);
                 let right = y.part([from, col], [depth, cols]);
-                if let Some(sums) = y_sums.get_mut(col..col + cols) {
-                    add_rows(sums, right);
-                }
                 if cols < PANEL {
                     copy_narrow(simd, panel, right);
                 }
@@ -87,6 +84,10 @@ impl WithSimd for OuterProducts<'_> {
                 let mut tiles = OuterTiles { to, left, right, strips, panel, later };
                 all_tiles(simd, x.cols, cols, &mut tiles);
                 [_, below_left] = tiles.later;
+                // Of the copy, which is near: `right` itself comes from afar, and is read but once.
+                if let Some(sums) = y_sums.get_mut(col..col + cols) {
+                    add_rows(sums, Mat::dense(panel, depth, PANEL));
+                }
             }
         }
     }
