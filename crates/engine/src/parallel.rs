@@ -21,7 +21,7 @@ pub fn prompts_per_group(batch: usize, tokens: usize) -> usize {
 /// Prompts of the next group where `left` of a batch are not yet dealt: whole groups first, smaller ones at the end, so
 /// that no thread waits long for another. Where every thread has one group, it stays whole.
 pub fn next_group(left: usize, batch: usize, group: usize, threads: usize) -> usize {
-    let whole = left >= 2 * threads * group || batch <= threads * group;
+    let whole = left >= 2 * threads * group || batch <= threads * group || threads == 1;
     let smaller = left.div_ceil(2 * threads).max(group.div_ceil(4));
     if whole { group.min(left) } else { smaller.min(group).min(left) }
 }
@@ -75,6 +75,26 @@ pub fn deal<T: Send>(pieces: Vec<T>, work: impl Fn(T) + Sync) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_get_smaller_at_the_end() {
+        let groups = |batch: usize, group: usize, threads: usize| {
+            let mut left = batch;
+            let next = || {
+                let prompts = next_group(left, batch, group, threads);
+                left -= prompts;
+                (prompts > 0).then_some(prompts)
+            };
+            std::iter::from_fn(next).collect::<Vec<_>>()
+        };
+        assert_eq!(groups(64, 8, 2), [8, 8, 8, 8, 8, 6, 5, 4, 3, 2, 2, 2]);
+        assert_eq!(groups(10, 2, 2), [2, 2, 2, 1, 1, 1, 1]);
+        assert_eq!((groups(64, 32, 2), groups(5, 2, 1)), (vec![32, 32], vec![2, 2, 1]));
+        for (batch, group, threads) in [(1, 1, 2), (7, 3, 16), (64, 5, 3), (100, 8, 4)] {
+            let groups = groups(batch, group, threads);
+            assert!(groups.iter().sum::<usize>() == batch && groups.iter().all(|&prompts| prompts <= group));
+        }
+    }
 
     #[test]
     fn no_thread_has_more_prompts_than_it_must() {

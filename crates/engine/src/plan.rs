@@ -195,7 +195,7 @@ impl PlanBuilder {
         let contributes = |&i: &usize| self.ops[i].input() == var || self.ops[i].residual() == Some(var);
         let mut others = (0..self.ops.len()).filter(contributes).filter(|&i| i != index);
         let only = others.next().filter(|i| others.next().is_none() && (stage.start..index).contains(i));
-        only.is_some_and(|i| matches!(self.ops[i], Op::LayerNorm(_)))
+        only.is_some_and(|i| matches!(self.ops[i], Op::LayerNorm(_))) && self.ops[index].input() != var
     }
 
     /// Ends the plan. With a loss, the backward pass is planned too.

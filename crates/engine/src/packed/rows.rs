@@ -17,7 +17,7 @@ pub fn product(out: &mut [f32], out_stride: usize, into: Into, x: Mat, w: Packed
     product_asking(out, out_stride, into, x, w, &mut Ahead::default());
 }
 
-/// As [`product`]
+/// As [`product`]; where it has asked for all that it needs itself, it asks for what lies ahead.
 pub fn product_asking(out: &mut [f32], out_stride: usize, into: Into, x: Mat, w: Packed, ahead: &mut Ahead) {
     assert_eq!((x.cols, x.col_stride), (w.inner, 1), "left-hand side of a product");
     assert!(x.rows < 2 || w.outer <= out_stride, "rows of the output overlap");
