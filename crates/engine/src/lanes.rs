@@ -106,31 +106,22 @@ impl<S: Simd> Lanes<S> {
     }
 }
 
-impl<S: Simd> Add for Lanes<S> {
-    type Output = Self;
+macro_rules! operators {
+    ($($operator:ident $name:ident $operation:ident)*) => {$(
+        impl<S: Simd> $operator for Lanes<S> {
+            type Output = Self;
 
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        each!(self, other, add_f32s)
-    }
+            #[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                each!(self, other, $operation)
+            }
+        }
+    )*};
 }
-
-impl<S: Simd> Sub for Lanes<S> {
-    type Output = Self;
-
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        each!(self, other, sub_f32s)
-    }
-}
-
-impl<S: Simd> Mul for Lanes<S> {
-    type Output = Self;
-
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        each!(self, other, mul_f32s)
-    }
+operators! {
+    Add add add_f32s
+    Sub sub sub_f32s
+    Mul mul mul_f32s
 }
 
 /// `sum!(simd, |x, y| x * y)` is the sum of x`[i]`·y`[i]` over slices x and y, the others at least as long as the
