@@ -1,10 +1,11 @@
 //! The buffers of a plan, and the share of them that one group of prompts has.
 
+use crate::carry::Seconds;
 use crate::memory::Buffer;
 use crate::packed::Ahead;
 use crate::parallel::next_group;
 use crate::parameters::PackedParams;
-use crate::plan::{Place, Plan, Stage, Var};
+use crate::plan::{Needed, Place, Plan, Stage, Var};
 
 /// The buffers of a plan in main memory, and what they are filled with.
 #[derive(Debug)]
@@ -21,8 +22,8 @@ pub struct Buffers {
 pub(crate) struct Lane {
     values: Vec<Buffer>,
     grads: Vec<Buffer>,
-    /// Seconds spent on each operation, where somebody asks.
-    pub seconds: Vec<f64>,
+    /// What it took, where somebody asks.
+    pub seconds: Seconds,
 }
 
 impl Buffers {
@@ -45,12 +46,67 @@ impl Buffers {
         4 * self.values.iter().chain(&self.grads).chain(lanes).map(|buffer| buffer.len()).sum::<usize>()
     }
 
+    /// Lends all buffers for a pass through a stage.
+    pub(crate) fn lend(&mut self) -> Lent<'_> {
+        let [values, grads] = [&mut self.values, &mut self.grads]
+            .map(|buffers| buffers.iter_mut().map(|buffer| &mut buffer[..]).collect());
+        Lent { values, grads, lanes: &mut self.lanes }
+    }
+
+    /// Lends only what is needed; the others can be looked at meanwhile.
+    pub(crate) fn lend_needed(&mut self, needed: &Needed) -> (Lent<'_>, Kept<'_>) {
+        let mut lent = self.lend();
+        let mut needs = vec![false; lent.values.len()];
+        needed.values.iter().for_each(|(_, var)| needs[var.0] = true);
+        let values = keep(&mut lent.values, &needs);
+        let mut needs = vec![false; lent.grads.len()];
+        needed.grads.iter().for_each(|&slot| needs[slot] = true);
+        let grads = keep(&mut lent.grads, &needs);
+        (lent, Kept { values, grads })
+    }
+}
+
+/// Takes back what is not needed, leaving nothing in its place.
+fn keep<'a>(buffers: &mut [&'a mut [f32]], needs: &[bool]) -> Vec<&'a [f32]> {
+    let keep = |(buffer, &needed): (&mut &'a mut [f32], &bool)| match needed {
+        true => &[][..],
+        false => &*std::mem::take(buffer),
+    };
+    buffers.iter_mut().zip(needs).map(keep).collect()
+}
+
+/// Buffers that are not lent to a pass: empty where they are.
+pub(crate) struct Kept<'a> {
+    values: Vec<&'a [f32]>,
+    grads: Vec<&'a [f32]>,
+}
+
+impl<'a> Kept<'a> {
+    /// A value of all prompts.
+    pub fn value(&self, var: Var) -> &'a [f32] {
+        self.values[var.0]
+    }
+
+    /// A gradient of all prompts.
+    pub fn grad(&self, slot: usize) -> &'a [f32] {
+        self.grads[slot]
+    }
+}
+
+/// Buffers lent for a pass through a stage: empty where they are not needed.
+pub(crate) struct Lent<'a> {
+    values: Vec<&'a mut [f32]>,
+    grads: Vec<&'a mut [f32]>,
+    lanes: &'a mut Vec<Lane>,
+}
+
+impl<'a> Lent<'a> {
     /// The shares of all groups of prompts, one after the other, and a lane for each of `threads`.
-    pub(crate) fn shares(&mut self, plan: &Plan, threads: usize) -> (Shares<'_>, &mut [Lane]) {
-        while self.lanes.len() < threads {
-            self.lanes.push(Lane::new(plan));
-        }
+    pub fn shares(self, plan: &Plan, threads: usize) -> (Shares<'a>, &'a mut [Lane]) {
         let Self { values, grads, lanes } = self;
+        while lanes.len() < threads {
+            lanes.push(Lane::new(plan));
+        }
         let shares = Shares {
             values: Rest::all(values, plan, &plan.places),
             grads: Rest::all(grads, plan, &plan.slots),
@@ -63,9 +119,8 @@ impl Buffers {
     }
 
     /// The share of all prompts together, without what is needed within a stage only.
-    pub(crate) fn whole(&mut self) -> Share<'_> {
-        let [values, grads] = [&mut self.values, &mut self.grads]
-            .map(|buffers| buffers.iter_mut().map(|buffer| &mut buffer[..]).collect());
+    pub fn whole(self) -> Share<'a> {
+        let Self { values, grads, .. } = self;
         Share { first: 0, prompts: 0, values, grads, ahead: Ahead::default() }
     }
 }
@@ -76,7 +131,7 @@ impl Lane {
             let len = |place: &Place| if place.passing { place.len / plan.batch * plan.group } else { 0 };
             places.iter().map(|place| Buffer::zeros(len(place))).collect()
         };
-        Self { values: own(&plan.places), grads: own(&plan.slots), seconds: vec![0.0; plan.ops.len()] }
+        Self { values: own(&plan.places), grads: own(&plan.slots), seconds: Seconds::none(plan) }
     }
 }
 
@@ -87,12 +142,12 @@ struct Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
-    fn all(buffers: &'a mut [Buffer], plan: &Plan, places: &[Place]) -> Vec<Self> {
-        let cut = |(buffer, place): (&'a mut Buffer, &Place)| match place.len.is_multiple_of(plan.batch) {
-            true if !buffer.is_empty() => Rest { values: &mut buffer[..], prompt: place.len / plan.batch },
+    fn all(buffers: Vec<&'a mut [f32]>, plan: &Plan, places: &[Place]) -> Vec<Self> {
+        let cut = |(values, place): (&'a mut [f32], &Place)| match place.len.is_multiple_of(plan.batch) {
+            true if !values.is_empty() => Rest { values, prompt: place.len / plan.batch },
             _ => Rest { values: &mut [], prompt: 0 },
         };
-        buffers.iter_mut().zip(places).map(cut).collect()
+        buffers.into_iter().zip(places).map(cut).collect()
     }
 
     /// The part of the next prompts.
@@ -142,11 +197,9 @@ pub(crate) struct Share<'a> {
 
 impl<'a> Share<'a> {
     /// Lists what the steps of a stage's way back read.
-    pub fn look_ahead(&mut self, plan: &Plan, stage: &Stage) {
-        for (i, step) in stage.backward.iter().enumerate() {
-            for var in plan.ops[step.op].read_back().into_iter().flatten() {
-                self.ahead.push(i, self.values[var.0]);
-            }
+    pub fn look_ahead(&mut self, stage: &Stage) {
+        for &(step, var) in &stage.back.values {
+            self.ahead.push(step, self.values[var.0]);
         }
     }
 

@@ -28,6 +28,7 @@
 pub mod adam;
 pub mod bench;
 mod buffers;
+mod carry;
 pub mod checkpoint;
 pub mod cuda;
 pub mod error;
@@ -49,5 +50,6 @@ pub mod runner;
 pub mod simd;
 pub mod small_matmul;
 mod transpose;
+mod way_back;
 
 pub use error::EngineError;

@@ -68,8 +68,38 @@ pub(crate) struct Stage {
     pub ops: Range<usize>,
     /// The way back through them; empty without a loss.
     pub backward: Vec<BackwardStep>,
+    /// What the way back reads or writes.
+    pub back: Needed,
     /// Whether it takes the whole batch at once.
     pub whole: bool,
+}
+
+/// Buffers that a pass through a stage needs.
+#[derive(Debug, Default)]
+pub(crate) struct Needed {
+    /// Values, each with the step that looks at it.
+    pub values: Vec<(usize, Var)>,
+    /// Gradient buffers.
+    pub grads: Vec<usize>,
+}
+
+impl Needed {
+    /// What steps of the way back need.
+    fn on_the_way_back(ops: &[Op], steps: &[BackwardStep]) -> Self {
+        let mut needed = Self::default();
+        for (i, step) in steps.iter().enumerate() {
+            needed.values.extend(ops[step.op].looks_back_at().into_iter().flatten().map(|var| (i, var)));
+            needed.grads.push(step.dout);
+            for route in [step.dx, step.dresidual] {
+                match route {
+                    Route::Nowhere => {}
+                    Route::Write(slot) | Route::Add(slot) => needed.grads.push(slot),
+                    Route::Sum { slot, with } => needed.grads.extend([slot, with]),
+                }
+            }
+        }
+        needed
+    }
 }
 
 /// A buffer of values or gradients.
@@ -184,9 +214,9 @@ impl PlanBuilder {
                 _ => ranges.push(layer),
             }
         }
-        let stages = ranges.into_iter().map(|ops| Stage { ops, backward: Vec::new(), whole: false });
-        let last = Stage { ops: whole..self.ops.len(), backward: Vec::new(), whole: true };
-        stages.chain([last]).filter(|stage| !stage.ops.is_empty()).collect()
+        let stage = |ops, whole| Stage { ops, backward: Vec::new(), back: Needed::default(), whole };
+        let stages = ranges.into_iter().map(|ops| stage(ops, false));
+        stages.chain([stage(whole..self.ops.len(), true)]).filter(|stage| !stage.ops.is_empty()).collect()
     }
 
     /// Whether, on the way back from operation `index`, a LayerNorm of the same stage is the next and last to contribute
@@ -205,8 +235,10 @@ impl PlanBuilder {
         if let Some(loss) = loss {
             slots.assign(loss, self.places[loss.0]);
         }
+        // Weight gradients of a stage are computed during the way back through the stage before it: what they need stays
+        // until then.
+        let mut kept = Vec::new();
         for stage in stages.iter_mut().rev() {
-            // Weight gradients are computed at the end of a stage: what they need stays until then.
             let mut ended = Vec::new();
             let mut owed: Vec<(Var, usize)> = Vec::new();
             for (index, op) in stage.ops.clone().map(|index| (index, &self.ops[index])).rev() {
@@ -235,7 +267,8 @@ impl PlanBuilder {
                 }
                 stage.backward.push(BackwardStep { op: index, dout, dx, dresidual });
             }
-            slots.free.extend(ended);
+            slots.free.extend(std::mem::replace(&mut kept, ended));
+            stage.back = Needed::on_the_way_back(&self.ops, &stage.backward);
         }
         let Self { ops, places, batch, group, .. } = self;
         Plan { ops, places, stages, grad_of: slots.of, slots: slots.places, batch, group }

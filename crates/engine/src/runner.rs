@@ -1,17 +1,18 @@
 //! Runs a network's plan: tokens in, hidden states, predictions, loss and gradients out.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use rayon::prelude::*;
 
-use crate::buffers::{Buffers, Context, Prefix, Share};
+use crate::buffers::{Buffers, Context, Prefix};
+pub use crate::carry::Profile;
+use crate::carry::{carry, note};
 use crate::error::{EngineError, check_len};
 use crate::intervene::{Change, Intervention, Positions};
-use crate::ops::{Attention, LstmLayer, add_weight_gradients};
-use crate::parallel::deal_with;
+use crate::ops::{Attention, LstmLayer};
 use crate::parameters::{PackedParams, Parameters, Way};
-use crate::plan::{Mode, Plan, Stage, Var};
+use crate::plan::{Mode, Plan, Var};
+use crate::way_back::WayBack;
 
 /// A plan and the places in it that the outside looks at.
 #[derive(Debug)]
@@ -68,51 +69,6 @@ pub struct Runner {
     packed: [PackedParams; 2],
     profile: Option<Profile>,
     changes: Vec<Change>,
-}
-
-/// Milliseconds by kind of operation.
-pub type Profile = BTreeMap<String, f64>;
-
-/// Adds the time since `start` to the profile, if one is kept.
-fn note(profile: &mut Option<Profile>, what: &str, start: Instant) {
-    if let Some(profile) = profile {
-        *profile.entry(what.into()).or_default() += start.elapsed().as_secs_f64() * 1e3;
-    }
-}
-
-/// Adds the seconds of each operation to the profile, if one is kept.
-fn add_up(profile: &mut Option<Profile>, pass: &str, plan: &Plan, seconds: &[f64]) {
-    let Some(profile) = profile else { return };
-    for (op, seconds) in plan.ops.iter().zip(seconds).filter(|(_, seconds)| **seconds > 0.0) {
-        *profile.entry(format!("{pass} {}", op.label())).or_default() += seconds * 1e3;
-    }
-}
-
-/// Carries all groups of prompts through a stage, dealt to threads as these become free. `work` takes one group, and
-/// a place for the seconds that each operation took.
-pub(crate) fn carry(
-    buffers: &mut Buffers,
-    plan: &Plan,
-    stage: &Stage,
-    work: impl Fn(&mut Share, &mut [f64]) + Sync,
-) -> Vec<f64> {
-    let mut seconds = vec![0.0; plan.ops.len()];
-    if stage.whole {
-        work(&mut buffers.whole(), &mut seconds);
-        return seconds;
-    }
-    let threads = rayon::current_num_threads().min(plan.batch.div_ceil(plan.group));
-    let (shares, lanes) = buffers.shares(plan, threads);
-    deal_with(lanes, shares, |lane, share| {
-        let mut seconds = std::mem::take(&mut lane.seconds);
-        work(&mut share.with_lane(plan, lane), &mut seconds);
-        lane.seconds = seconds;
-    });
-    for lane in lanes {
-        seconds.iter_mut().zip(&lane.seconds).for_each(|(all, own)| *all += own / threads as f64);
-        lane.seconds.fill(0.0);
-    }
-    seconds
 }
 
 impl Runner {
@@ -198,7 +154,7 @@ impl Runner {
                 own
             });
             let context = Context { params: params.flat, packed, prefix };
-            let seconds = carry(buffers, plan, stage, |share, seconds| {
+            let seconds = carry(buffers.lend(), plan, stage, Vec::new(), |share, seconds| {
                 for i in stage.ops.clone() {
                     let start = timed.then(Instant::now);
                     plan.ops[i].forward(share, context);
@@ -208,7 +164,9 @@ impl Runner {
                     seconds[i] += start.map_or(0.0, |start| start.elapsed().as_secs_f64());
                 }
             });
-            add_up(profile, "forward", plan, &seconds);
+            if let Some(profile) = profile {
+                seconds.note(profile, "forward", plan);
+            }
         }
     }
 
@@ -225,31 +183,7 @@ impl Runner {
         );
         let Self { graph: Graph { plan, .. }, buffers, packed: [_, packed], profile, .. } = self;
         buffers.grads[plan.grad_of[loss.0].expect("the loss has a gradient")][0] = 1.0;
-        let timed = profile.is_some();
-        for stage in plan.stages.iter().rev() {
-            let start = Instant::now();
-            packed.pack(&plan.ops[stage.ops.clone()], params, Way::Back);
-            note(profile, "pack", start);
-            let context = Context { params, packed, prefix: None };
-            let seconds = carry(buffers, plan, stage, |share, seconds| {
-                share.look_ahead(plan, stage);
-                for (i, &step) in stage.backward.iter().enumerate() {
-                    let start = timed.then(Instant::now);
-                    share.ahead.begin(i);
-                    plan.ops[step.op].backward(share, context, step);
-                    seconds[step.op] += start.map_or(0.0, |start| start.elapsed().as_secs_f64());
-                }
-            });
-            add_up(profile, "backward", plan, &seconds);
-            let start = Instant::now();
-            let steps = || stage.backward.iter().map(|&step| (&plan.ops[step.op], step));
-            let gradients = steps().flat_map(|(op, step)| op.weight_gradients(buffers, step)).collect();
-            add_weight_gradients(dparams, gradients);
-            note(profile, "weight gradients", start);
-            let start = Instant::now();
-            steps().for_each(|(op, step)| op.other_gradients(buffers, dparams, step));
-            note(profile, "other gradients", start);
-        }
+        WayBack { plan, buffers, params, packed, profile }.run(dparams);
     }
 
     /// Writes the gradients of the loss to `dparams` and returns the loss: a forward and a backward pass.

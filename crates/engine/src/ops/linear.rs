@@ -2,7 +2,7 @@
 
 use super::weights::WeightGradient;
 use super::{Grads, Op};
-use crate::buffers::{Buffers, Context, Share};
+use crate::buffers::{Context, Kept, Share};
 use crate::matmul::{Into, Mat};
 use crate::packed::{product, product_asking};
 use crate::parallel::block_rows;
@@ -175,10 +175,10 @@ impl Linear {
         }
     }
 
-    pub(super) fn weight_gradient<'a>(&self, buffers: &'a Buffers, dout: &'a [f32]) -> WeightGradient<'a> {
+    pub(super) fn weight_gradient<'a>(&self, kept: &Kept<'a>, dout: usize) -> WeightGradient<'a> {
         let &Self { rows, inner, outer, .. } = self;
-        let x = Mat::dense(buffers.value(self.x), rows, inner);
-        let dout = Mat::dense(dout, rows, outer);
+        let x = Mat::dense(kept.value(self.x), rows, inner);
+        let dout = Mat::dense(kept.grad(dout), rows, outer);
         WeightGradient { w: self.w, b: self.b, transposed: self.transposed, x, dout }
     }
 

@@ -2,7 +2,7 @@
 
 use super::weights::WeightGradient;
 use super::{Grads, Op};
-use crate::buffers::{Buffers, Context, Share};
+use crate::buffers::{Context, Kept, Share};
 use crate::matmul::{Into, Mat};
 use crate::memory::with_scratch;
 use crate::packed::{Packed, product};
@@ -134,11 +134,11 @@ impl LstmLayer {
         share.put(self.gates, gates);
     }
 
-    pub(super) fn weight_gradients<'a>(&self, buffers: &'a Buffers) -> [WeightGradient<'a>; 2] {
+    pub(super) fn weight_gradients<'a>(&self, kept: &Kept<'a>) -> [WeightGradient<'a>; 2] {
         let rows = self.batch * self.tokens;
-        let dout = Mat::dense(buffers.value(self.gates), rows, 4 * self.width);
+        let dout = Mat::dense(kept.value(self.gates), rows, 4 * self.width);
         let gradient = |w, b, x, width| {
-            let x = Mat::dense(buffers.value(x), rows, width);
+            let x = Mat::dense(kept.value(x), rows, width);
             WeightGradient { w, b, transposed: true, x, dout }
         };
         [

@@ -34,9 +34,9 @@ pub use pick::Pick;
 pub use query::{LstmQuery, QueryAttention};
 pub use read_out::{MeanSquare, ReadOut};
 pub use scores::Weighting;
-pub(crate) use weights::{WeightGradient, add_weight_gradients};
+pub(crate) use weights::{WeightGradient, WeightTask, in_turns, weight_tasks};
 
-use crate::buffers::{Buffers, Context, Share};
+use crate::buffers::{Buffers, Context, Kept, Share};
 use crate::parameters::Matrix;
 use crate::plan::{BackwardStep, Route, Var};
 
@@ -131,13 +131,18 @@ impl Op {
         }
     }
 
-    /// Values of the way there that the way back reads, and that have long left the caches by then.
-    pub(crate) fn read_back(&self) -> [Option<Var>; 2] {
+    /// Values of the way there that the way back reads, or where it leaves something; what it reads has long left the
+    /// caches by then.
+    pub(crate) fn looks_back_at(&self) -> [Option<Var>; 3] {
         match self {
-            Op::Linear(Linear { epilogue: Epilogue::Activate { slope, .. }, .. }) => [Some(*slope), None],
-            Op::LayerNorm(op) => [Some(op.x), None],
-            Op::Attention(op) => [Some(op.qkv), op.weights],
-            _ => [None, None],
+            Op::Linear(Linear { epilogue: Epilogue::Activate { slope, .. }, .. }) => {
+                [Some(*slope), None, None]
+            }
+            Op::LayerNorm(op) => [Some(op.x), Some(op.stats), op.contributions],
+            Op::Attention(op) => [Some(op.qkv), op.weights, None],
+            Op::LstmLayer(op) => [Some(op.gates), Some(op.cells), None],
+            Op::MeanSquare(op) => [Some(op.predictions), Some(op.targets), None],
+            _ => [None; 3],
         }
     }
 
@@ -210,12 +215,12 @@ impl Op {
     /// The gradients of weight matrices that are to be computed once all groups have those of the inputs.
     pub(crate) fn weight_gradients<'a>(
         &self,
-        buffers: &'a Buffers,
+        kept: &Kept<'a>,
         step: BackwardStep,
     ) -> Vec<WeightGradient<'a>> {
         match self {
-            Op::Linear(op) => vec![op.weight_gradient(buffers, &buffers.grads[step.dout])],
-            Op::LstmLayer(op) => op.weight_gradients(buffers).into(),
+            Op::Linear(op) => vec![op.weight_gradient(kept, step.dout)],
+            Op::LstmLayer(op) => op.weight_gradients(kept).into(),
             _ => Vec::new(),
         }
     }

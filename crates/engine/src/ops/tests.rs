@@ -1,10 +1,11 @@
 //! Every operation's gradients, for its input and its parameters, against finite differences.
 
 use super::*;
-use crate::parameters::{PackedParams, Way};
+use crate::carry::carry;
+use crate::parameters::PackedParams;
 use crate::params::{Param, RandomSource, SplitMix};
 use crate::plan::{Mode, Plan, PlanBuilder};
-use crate::runner::carry;
+use crate::way_back::WayBack;
 
 /// Tries an operation: random input, random parameters, mean square against random targets.
 struct Trial {
@@ -41,7 +42,7 @@ impl Trial {
         let packed = PackedParams::new(&self.plan, params);
         let context = Context { params, packed: &packed, prefix: None };
         for stage in &self.plan.stages {
-            carry(buffers, &self.plan, stage, |share, _| {
+            carry(buffers.lend(), &self.plan, stage, Vec::new(), |share, _| {
                 self.plan.ops[stage.ops.clone()].iter().for_each(|op| op.forward(share, context));
             });
         }
@@ -61,18 +62,10 @@ impl Trial {
         let mut dparams = vec![0.0; self.params.len()];
         self.forward(&mut buffers, &input, &self.params);
         buffers.grads[self.plan.grad_of[self.loss.0].expect("loss")][0] = 1.0;
-        let mut packed = PackedParams::default();
-        packed.pack(&self.plan.ops, &self.params, Way::Back);
-        let context = Context { params: &self.params, packed: &packed, prefix: None };
-        for stage in self.plan.stages.iter().rev() {
-            carry(&mut buffers, &self.plan, stage, |share, _| {
-                stage.backward.iter().for_each(|&step| self.plan.ops[step.op].backward(share, context, step));
-            });
-            let steps = || stage.backward.iter().map(|&step| (&self.plan.ops[step.op], step));
-            let gradients = steps().flat_map(|(op, step)| op.weight_gradients(&buffers, step)).collect();
-            add_weight_gradients(&mut dparams, gradients);
-            steps().for_each(|(op, step)| op.other_gradients(&buffers, &mut dparams, step));
-        }
+        let (plan, packed) = (&self.plan, &mut PackedParams::default());
+        let way_back =
+            WayBack { plan, buffers: &mut buffers, params: &self.params, packed, profile: &mut None };
+        way_back.run(&mut dparams);
         let dinput = buffers.grads[self.plan.grad_of[self.input.0].expect("input")].to_vec();
         let differ = |analytic: &[f32], what: &str, loss: &mut dyn FnMut(usize, f32) -> f64| {
             let largest = analytic.iter().fold(0.0f32, |m, g| m.max(g.abs()));

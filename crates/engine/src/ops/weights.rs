@@ -3,7 +3,6 @@
 use crate::matmul::{Into, Mat};
 use crate::memory::with_scratch;
 use crate::packed::{PANEL, TILE, add_outer_products};
-use crate::parallel::deal;
 use crate::params::Param;
 use crate::transpose::transpose;
 
@@ -18,7 +17,7 @@ pub(crate) struct WeightGradient<'a> {
 }
 
 /// Some rows of dW over all rows of x: each sum is in one order, however many tasks there are.
-struct Task<'a> {
+pub(crate) struct WeightTask<'a> {
     dw: &'a mut [f32],
     left: Mat<'a>,
     right: Mat<'a>,
@@ -28,8 +27,8 @@ struct Task<'a> {
     turned: bool,
 }
 
-impl Task<'_> {
-    fn run(self) {
+impl WeightTask<'_> {
+    pub fn run(self) {
         let Self { dw, left, right, sums, turned } = self;
         if !turned {
             return add_outer_products(dw, left, right, sums);
@@ -42,39 +41,49 @@ impl Task<'_> {
     }
 }
 
-/// Computes all of them, largest pieces first.
-pub(crate) fn add_weight_gradients(dparams: &mut [f32], gradients: Vec<WeightGradient>) {
+/// Those that are for the same weights as one before them must wait for their turn.
+pub(crate) fn in_turns(gradients: Vec<WeightGradient>) -> [Vec<WeightGradient>; 2] {
+    let mut turns = [Vec::new(), Vec::new()];
+    for gradient in gradients {
+        let again =
+            turns[0].iter().any(|first: &WeightGradient| first.w == gradient.w || first.b == gradient.b);
+        turns[usize::from(again)].push(gradient);
+    }
+    turns
+}
+
+/// All of them in pieces for threads to take, the largest first.
+///
+/// # Panics
+/// If two of them are for the same weights.
+pub(crate) fn weight_tasks<'a>(
+    dparams: &'a mut [f32],
+    gradients: &[WeightGradient<'a>],
+) -> Vec<WeightTask<'a>> {
     let places = gradients.iter().flat_map(|gradient| [gradient.w, gradient.b]).collect();
-    let Some(places) = disjoint(dparams, places) else {
-        // Operations with the same weights take turns.
-        for gradient in gradients {
-            add_weight_gradients(dparams, vec![gradient]);
-        }
-        return;
-    };
+    let mut places = disjoint(dparams, places).into_iter();
     let all: usize = gradients.iter().map(|gradient| gradient.w.len * gradient.x.rows).sum();
     let mut tasks = Vec::new();
-    let mut places = places.into_iter();
-    for gradient in &gradients {
+    for gradient in gradients {
         let [dw, db] = [(); 2].map(|()| places.next().expect("two places each"));
         gradient.cut(dw, db, all / rayon::current_num_threads(), &mut tasks);
     }
     tasks.sort_by_key(|task| std::cmp::Reverse(task.dw.len() * task.left.rows));
-    deal(tasks, Task::run);
+    tasks
 }
 
-/// Several parameters of one buffer at once, in the order asked for; nothing if they overlap.
-fn disjoint(flat: &mut [f32], params: Vec<Param>) -> Option<Vec<&mut [f32]>> {
+/// Several parameters of one buffer at once, in the order asked for.
+fn disjoint(flat: &mut [f32], params: Vec<Param>) -> Vec<&mut [f32]> {
     let mut order: Vec<usize> = (0..params.len()).collect();
     order.sort_by_key(|&i| params[i].offset);
     let mut places: Vec<&mut [f32]> = params.iter().map(|_| Default::default()).collect();
     let (mut rest, mut begin) = (flat, 0);
     for i in order {
-        let before = params[i].offset.checked_sub(begin)?;
+        let before = params[i].offset.checked_sub(begin).expect("weights of their own");
         let (place, later) = rest[before..].split_at_mut(params[i].len);
         (places[i], rest, begin) = (place, later, params[i].range().end);
     }
-    Some(places)
+    places
 }
 
 /// Most columns of the left side in one task: a block of so many stays in the second nearest cache while the right side
@@ -83,7 +92,7 @@ const MOST: usize = 43 * TILE;
 
 impl<'a> WeightGradient<'a> {
     /// Cuts into tasks, none of them much larger than two thirds of a thread's `share` of all products.
-    fn cut(&self, dw: &'a mut [f32], db: &'a mut [f32], share: usize, tasks: &mut Vec<Task<'a>>) {
+    fn cut(&self, dw: &'a mut [f32], db: &'a mut [f32], share: usize, tasks: &mut Vec<WeightTask<'a>>) {
         let (rows, columns) = if self.transposed { (self.dout, self.x) } else { (self.x, self.dout) };
         // The right side is copied once per task. One that passes by a whole narrow side is not copied often.
         let turned = rows.cols > MOST && columns.cols <= MOST;
@@ -99,7 +108,7 @@ impl<'a> WeightGradient<'a> {
             let (left, right) = if turned { (columns, part) } else { (part, columns) };
             let db = dbs.next().unwrap_or_default();
             let sums = if right_is_dout { [&mut [][..], db] } else { [db, &mut []] };
-            tasks.push(Task { dw, left, right, sums, turned });
+            tasks.push(WeightTask { dw, left, right, sums, turned });
         }
     }
 }
@@ -133,7 +142,9 @@ mod tests {
                 let (mut found, mut expected) = (start.clone(), start);
                 let w = Param { offset: 0, len: inner * outer };
                 let b = Param { offset: inner * outer, len: outer };
-                add_weight_gradients(&mut found, vec![WeightGradient { w, b, transposed, x, dout }]);
+                let gradient = WeightGradient { w, b, transposed, x, dout };
+                let tasks = weight_tasks(&mut found, &[gradient]);
+                tasks.into_iter().for_each(WeightTask::run);
                 let (left, right) = if transposed { (dout, x) } else { (x, dout) };
                 matmul(w.of_mut(&mut expected), right.cols, Into::Add, left.t(), right);
                 for row in dout.data.chunks_exact(outer) {
