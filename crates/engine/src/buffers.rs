@@ -1,7 +1,7 @@
 //! The buffers of a plan, and the share of them that one group of prompts has.
 
 use crate::carry::Seconds;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Parts};
 use crate::packed::Ahead;
 use crate::parallel::next_group;
 use crate::parameters::PackedParams;
@@ -11,17 +11,40 @@ use crate::plan::{Needed, Place, Plan, Stage, Var};
 #[derive(Debug)]
 pub struct Buffers {
     /// For all prompts; empty where threads have their own.
-    pub(crate) values: Vec<Buffer>,
-    pub(crate) grads: Vec<Buffer>,
+    whole: Memory,
     /// What each thread works in.
     lanes: Vec<Lane>,
+}
+
+/// A buffer for each value and each gradient of a plan, all in one piece.
+#[derive(Debug)]
+struct Memory {
+    buffer: Buffer,
+    /// Values, then gradients.
+    parts: Parts,
+    values: usize,
+}
+
+impl Memory {
+    /// With as much for each as `len` says.
+    fn new(plan: &Plan, len: impl Fn(&Place) -> usize) -> Self {
+        let mut parts = Parts::default();
+        plan.places.iter().chain(&plan.slots).for_each(|place| parts.push(len(place)));
+        Self { buffer: Buffer::zeros(parts.len()), parts, values: plan.places.len() }
+    }
+
+    /// All values and all gradients.
+    fn all(&mut self) -> [Vec<&mut [f32]>; 2] {
+        let mut values = self.parts.all(&mut self.buffer);
+        let grads = values.split_off(self.values);
+        [values, grads]
+    }
 }
 
 /// A thread's own buffers, large enough for one group of prompts.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    values: Vec<Buffer>,
-    grads: Vec<Buffer>,
+    memory: Memory,
     /// What it took, where somebody asks.
     pub seconds: Seconds,
 }
@@ -29,27 +52,41 @@ pub(crate) struct Lane {
 impl Buffers {
     /// Allocates the buffers of a plan; threads that take part later bring their own.
     pub fn new(plan: &Plan) -> Self {
-        let whole = |places: &[Place]| {
-            places.iter().map(|place| Buffer::zeros(if place.passing { 0 } else { place.len })).collect()
-        };
-        Self { values: whole(&plan.places), grads: whole(&plan.slots), lanes: Vec::new() }
+        Self {
+            whole: Memory::new(plan, |place| if place.passing { 0 } else { place.len }),
+            lanes: Vec::new(),
+        }
     }
 
     /// A value of all prompts; empty for one that is needed within a stage only.
     pub fn value(&self, var: Var) -> &[f32] {
-        &self.values[var.0]
+        self.whole.parts.of(&self.whole.buffer, var.0)
+    }
+
+    /// As [`Buffers::value`], to be filled.
+    pub(crate) fn value_mut(&mut self, var: Var) -> &mut [f32] {
+        self.whole.parts.of_mut(&mut self.whole.buffer, var.0)
+    }
+
+    /// A gradient of all prompts; empty for one that is needed within a stage only.
+    pub(crate) fn grad(&self, slot: usize) -> &[f32] {
+        self.whole.parts.of(&self.whole.buffer, self.whole.values + slot)
+    }
+
+    /// As [`Buffers::grad`], to be filled.
+    pub(crate) fn grad_mut(&mut self, slot: usize) -> &mut [f32] {
+        self.whole.parts.of_mut(&mut self.whole.buffer, self.whole.values + slot)
     }
 
     /// Bytes of all buffers together.
     pub fn bytes(&self) -> usize {
-        let lanes = self.lanes.iter().flat_map(|lane| lane.values.iter().chain(&lane.grads));
-        4 * self.values.iter().chain(&self.grads).chain(lanes).map(|buffer| buffer.len()).sum::<usize>()
+        let lanes = self.lanes.iter().map(|lane| &lane.memory);
+        size_of::<f32>() * lanes.chain([&self.whole]).map(|memory| memory.buffer.len()).sum::<usize>()
     }
 
     /// Lends all buffers for a pass through a stage.
     pub(crate) fn lend(&mut self) -> Lent<'_> {
-        let [values, grads] = [&mut self.values, &mut self.grads]
-            .map(|buffers| buffers.iter_mut().map(|buffer| &mut buffer[..]).collect());
+        let [values, grads] = self.whole.all();
         Lent { values, grads, lanes: &mut self.lanes }
     }
 
@@ -127,11 +164,8 @@ impl<'a> Lent<'a> {
 
 impl Lane {
     fn new(plan: &Plan) -> Self {
-        let own = |places: &[Place]| {
-            let len = |place: &Place| if place.passing { place.len / plan.batch * plan.group } else { 0 };
-            places.iter().map(|place| Buffer::zeros(len(place))).collect()
-        };
-        Self { values: own(&plan.places), grads: own(&plan.slots), seconds: Seconds::none(plan) }
+        let len = |place: &Place| if place.passing { place.len / plan.batch * plan.group } else { 0 };
+        Self { memory: Memory::new(plan, len), seconds: Seconds::none(plan) }
     }
 }
 
@@ -209,8 +243,9 @@ impl<'a> Share<'a> {
         'a: 'b,
     {
         let Share { first, prompts, mut values, mut grads, ahead }: Share<'b> = self;
+        let [own_values, own_grads] = lane.memory.all();
         for (shares, own, places) in
-            [(&mut values, &mut lane.values, &plan.places), (&mut grads, &mut lane.grads, &plan.slots)]
+            [(&mut values, own_values, &plan.places), (&mut grads, own_grads, &plan.slots)]
         {
             for ((share, own), place) in shares.iter_mut().zip(own).zip(places) {
                 if place.passing {

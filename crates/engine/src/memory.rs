@@ -1,7 +1,7 @@
 //! Memory for large buffers, and for what a thread works in.
 
 use std::cell::RefCell;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use crate::simd::LANES;
 
@@ -20,7 +20,8 @@ pub(crate) fn with_scratch(len: usize, work: impl FnOnce(&mut [f32])) {
     });
 }
 
-/// A buffer that begins with a line of the caches: a register that is read across two lines takes twice as long.
+/// A buffer that begins with a line of the caches: a register that is read across two lines takes twice as long. A large
+/// one begins with a large page.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     values: Vec<f32>,
@@ -37,12 +38,15 @@ impl Buffer {
         if len == 0 {
             return Self::EMPTY;
         }
-        let mut values = vec![0.0; len + LANES];
-        #[cfg(target_os = "linux")]
-        advise_large_pages(&values);
-        let first = first_line(&values);
+        let begin = if len * size_of::<f32>() >= LARGE_PAGE { LARGE_PAGE } else { LANES * size_of::<f32>() };
+        // What lies before the beginning is never touched, and so takes no memory.
+        let mut values = vec![0.0; len + begin / size_of::<f32>()];
+        let first = values.as_ptr().align_offset(begin).min(values.len() - len);
         values.truncate(first + len);
-        Self { values, first }
+        let buffer = Self { values, first };
+        #[cfg(target_os = "linux")]
+        advise_large_pages(&buffer);
+        buffer
     }
 }
 
@@ -65,16 +69,58 @@ impl DerefMut for Buffer {
     }
 }
 
+/// Bytes of a large page, or more on no system we know.
+const LARGE_PAGE: usize = 2 << 20;
+
 #[cfg(target_os = "linux")]
 fn advise_large_pages(buffer: &[f32]) {
-    /// Size of a large page, or more on no system we know.
-    const LARGE: usize = 2 << 20;
-    const SMALL: usize = 4 << 10;
-    let range = buffer.as_ptr_range();
-    let (start, end) = ((range.start as usize).next_multiple_of(SMALL), range.end as usize);
-    if end.saturating_sub(start) >= 2 * LARGE {
+    let start = buffer.as_ptr().addr();
+    if start.is_multiple_of(LARGE_PAGE) {
         // SAFETY: the range lies within the buffer and begins at a page; the advice changes no contents. Where it is not
         // understood, the pages stay small.
-        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(start as *mut libc::c_void, size_of_val(buffer), libc::MADV_HUGEPAGE) };
+    }
+}
+
+/// Where each of many parts lies in one buffer, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    parts: Vec<Range<usize>>,
+    end: usize,
+}
+
+impl Parts {
+    /// A part of so many values at the end. It begins with a line of the caches, and not as far into a page as the one before
+    /// it: values at the same distance from a page's beginning push each other out of the nearest cache.
+    pub fn push(&mut self, len: usize) {
+        const GAP: usize = 17 * LANES;
+        self.parts.push(self.end..self.end + len);
+        self.end += if len == 0 { 0 } else { len.next_multiple_of(LANES) + GAP };
+    }
+
+    /// Values that all of them take.
+    pub fn len(&self) -> usize {
+        self.end
+    }
+
+    /// One of them.
+    pub fn of<'a>(&self, buffer: &'a [f32], part: usize) -> &'a [f32] {
+        &buffer[self.parts[part].clone()]
+    }
+
+    /// One of them.
+    pub fn of_mut<'a>(&self, buffer: &'a mut [f32], part: usize) -> &'a mut [f32] {
+        &mut buffer[self.parts[part].clone()]
+    }
+
+    /// All of them.
+    pub fn all<'a>(&self, buffer: &'a mut [f32]) -> Vec<&'a mut [f32]> {
+        let (mut rest, mut begin) = (buffer, 0);
+        let take = |part: &Range<usize>| {
+            let (taken, later) = std::mem::take(&mut rest)[part.start - begin..].split_at_mut(part.len());
+            (rest, begin) = (later, part.end);
+            taken
+        };
+        self.parts.iter().map(take).collect()
     }
 }

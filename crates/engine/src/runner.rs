@@ -115,7 +115,7 @@ impl Runner {
         check_len("tokens", tokens.len(), batch * given * features, || {
             format!("{batch} prompts × {given} tokens × {features} features")
         })?;
-        let places = self.buffers.values[input.0].chunks_exact_mut(read * features);
+        let places = self.buffers.value_mut(input).chunks_exact_mut(read * features);
         for (place, prompt) in places.zip(tokens.chunks_exact(given * features)) {
             place.copy_from_slice(&prompt[..read * features]);
         }
@@ -129,7 +129,7 @@ impl Runner {
         };
         let (batch, points) = (self.graph.batch, self.points());
         check_len("targets", ys.len(), batch * points, || format!("{batch} prompts × {points} points"))?;
-        self.buffers.values[targets.0].copy_from_slice(ys);
+        self.buffers.value_mut(targets).copy_from_slice(ys);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Runner {
             "parameter buffers"
         );
         let Self { graph: Graph { plan, .. }, buffers, packed: [_, packed], profile, .. } = self;
-        buffers.grads[plan.grad_of[loss.0].expect("the loss has a gradient")][0] = 1.0;
+        buffers.grad_mut(plan.grad_of[loss.0].expect("the loss has a gradient"))[0] = 1.0;
         WayBack { plan, buffers, params, packed, profile }.run(dparams);
     }
 

@@ -227,7 +227,7 @@ impl Op {
 
     /// Adds the gradients of all other parameters.
     pub(crate) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], step: BackwardStep) {
-        let dout = &buffers.grads[step.dout];
+        let dout = buffers.grad(step.dout);
         match self {
             Op::Linear(op) => op.other_gradients(dparams, dout),
             Op::LayerNorm(op) => op.other_gradients(buffers, dparams),

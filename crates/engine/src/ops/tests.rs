@@ -35,8 +35,8 @@ impl Trial {
 
     fn forward(&self, buffers: &mut Buffers, input: &[f32], params: &[f32]) -> f64 {
         let random = SplitMix::new(5);
-        buffers.values[self.input.0].copy_from_slice(input);
-        for (i, y) in buffers.values[self.targets.0].iter_mut().enumerate() {
+        buffers.value_mut(self.input).copy_from_slice(input);
+        for (i, y) in buffers.value_mut(self.targets).iter_mut().enumerate() {
             *y = random.normal("targets", i as u64);
         }
         let packed = PackedParams::new(&self.plan, params);
@@ -61,12 +61,12 @@ impl Trial {
         let input: Vec<f32> = (0..len as u64).map(|i| random.normal("input", i)).collect();
         let mut dparams = vec![0.0; self.params.len()];
         self.forward(&mut buffers, &input, &self.params);
-        buffers.grads[self.plan.grad_of[self.loss.0].expect("loss")][0] = 1.0;
+        buffers.grad_mut(self.plan.grad_of[self.loss.0].expect("loss"))[0] = 1.0;
         let (plan, packed) = (&self.plan, &mut PackedParams::default());
         let way_back =
             WayBack { plan, buffers: &mut buffers, params: &self.params, packed, profile: &mut None };
         way_back.run(&mut dparams);
-        let dinput = buffers.grads[self.plan.grad_of[self.input.0].expect("input")].to_vec();
+        let dinput = buffers.grad(self.plan.grad_of[self.input.0].expect("input")).to_vec();
         let differ = |analytic: &[f32], what: &str, loss: &mut dyn FnMut(usize, f32) -> f64| {
             let largest = analytic.iter().fold(0.0f32, |m, g| m.max(g.abs()));
             assert!(analytic.is_empty() || largest > 1e-4, "{name}: no gradient of the {what}");

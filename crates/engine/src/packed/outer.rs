@@ -7,9 +7,12 @@ use pulp::{Simd, WithSimd};
 
 use super::matrix::aligned;
 use super::tile::{Ahead, Asked, Later, Place, ROUND, Tiles, all_tiles};
-use super::{DEPTH, PANEL, TILE};
+use super::{PANEL, TILE};
 use crate::matmul::{Into, Mat};
 use crate::simd::{LANES, arch};
+
+/// Rows that are summed over before the result is touched.
+const DEPTH: usize = 384;
 
 thread_local! {
     /// A thread's copies of a block of both sides of a sum of outer products.
@@ -80,10 +83,14 @@ impl WithSimd for OuterProducts<'_> {
                     (0, _) => Copies::ToMake(strips),
                     _ => Copies::Made(strips),
                 };
-                let later = [Later::new(next), below_left];
+                // What the next block needs is asked for at the end of this one: it would not stay in the cache for longer.
+                let left_too = more < 4 * PANEL;
+                let later = [Later::new(next), if left_too { below_left.take() } else { Later::new(None) }];
                 let mut tiles = OuterTiles { to, left, right, strips, panel, later };
                 all_tiles(simd, x.cols, cols, &mut tiles);
-                [_, below_left] = tiles.later;
+                if left_too {
+                    [_, below_left] = tiles.later;
+                }
                 // Of the copy, which is near: `right` itself comes from afar, and is read but once.
                 if let Some(sums) = y_sums.get_mut(col..col + cols) {
                     add_rows(sums, Mat::dense(panel, depth, PANEL));

@@ -53,6 +53,12 @@ impl<'a> Later<'a> {
         Self { part, row: 0, col: 0 }
     }
 
+    /// What is left of it, which is not asked for here any more.
+    #[inline(always)]
+    pub fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(None))
+    }
+
     /// The next `rows` rows of a panel's width.
     #[inline(always)]
     fn next(&mut self, rows: usize) -> Option<Lines> {
