@@ -5,7 +5,7 @@ use crate::memory::{Buffer, Parts};
 use crate::packed::Ahead;
 use crate::parallel::next_group;
 use crate::parameters::PackedParams;
-use crate::plan::{Needed, Place, Plan, Stage, Var};
+use crate::plan::{Needed, Place, Plan, Var};
 
 /// The buffers of a plan in main memory, and what they are filled with.
 #[derive(Debug)]
@@ -230,9 +230,9 @@ pub(crate) struct Share<'a> {
 }
 
 impl<'a> Share<'a> {
-    /// Lists what the steps of a stage's way back read.
-    pub fn look_ahead(&mut self, stage: &Stage) {
-        for &(step, var) in &stage.back.values {
+    /// Lists values that later steps need.
+    pub fn look_ahead(&mut self, needed: &[(usize, Var)]) {
+        for &(step, var) in needed {
             self.ahead.push(step, self.values[var.0]);
         }
     }

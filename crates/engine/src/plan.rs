@@ -68,6 +68,8 @@ pub(crate) struct Stage {
     pub ops: Range<usize>,
     /// The way back through them; empty without a loss.
     pub backward: Vec<BackwardStep>,
+    /// Values that the way there fills, each with the operation (counted from the first) before which they are asked for.
+    pub filled: Vec<(usize, Var)>,
     /// What the way back reads or writes.
     pub back: Needed,
     /// Whether it takes the whole batch at once.
@@ -197,6 +199,13 @@ impl PlanBuilder {
         self.ops.push(op);
     }
 
+    /// What operations fill that is not in a thread's caches anyway.
+    fn filled(&self, ops: &Range<usize>) -> Vec<(usize, Var)> {
+        let fills = |(i, op): (usize, &Op)| op.fills().map(|fill| fill.map(|(later, var)| (i + later, var)));
+        let all = self.ops[ops.clone()].iter().enumerate().flat_map(fills).flatten();
+        all.filter(|(_, var)| !self.places[var.0].passing).collect()
+    }
+
     /// Layers one after the other, as many in a stage as have few enough weights to stay in the caches.
     fn stages(&self) -> Vec<Stage> {
         const MOST_WEIGHTS: usize = 1 << 20;
@@ -214,7 +223,13 @@ impl PlanBuilder {
                 _ => ranges.push(layer),
             }
         }
-        let stage = |ops, whole| Stage { ops, backward: Vec::new(), back: Needed::default(), whole };
+        let stage = |ops, whole| Stage {
+            filled: self.filled(&ops),
+            ops,
+            backward: Vec::new(),
+            back: Needed::default(),
+            whole,
+        };
         let stages = ranges.into_iter().map(|ops| stage(ops, false));
         stages.chain([stage(whole..self.ops.len(), true)]).filter(|stage| !stage.ops.is_empty()).collect()
     }

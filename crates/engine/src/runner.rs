@@ -155,8 +155,10 @@ impl Runner {
             });
             let context = Context { params: params.flat, packed, prefix };
             let seconds = carry(buffers.lend(), plan, stage, Vec::new(), |share, seconds| {
-                for i in stage.ops.clone() {
+                share.look_ahead(&stage.filled);
+                for (step, i) in stage.ops.clone().enumerate() {
                     let start = timed.then(Instant::now);
+                    share.ahead.begin(step);
                     plan.ops[i].forward(share, context);
                     for change in changes.iter().filter(|change| change.after == i) {
                         change.apply(share, positions);

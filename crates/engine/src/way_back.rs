@@ -39,7 +39,7 @@ impl WayBack<'_> {
             let gradients = done.map_or(Vec::new(), |done| weight_gradients(plan, done, &kept));
             let [gradients, again] = in_turns(gradients);
             let seconds = carry(lent, plan, stage, weight_tasks(dparams, &gradients), |share, seconds| {
-                share.look_ahead(stage);
+                share.look_ahead(&stage.back.values);
                 for (i, &step) in stage.backward.iter().enumerate() {
                     let start = timed.then(Instant::now);
                     share.ahead.begin(i);

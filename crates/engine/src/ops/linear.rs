@@ -4,7 +4,7 @@ use super::weights::WeightGradient;
 use super::{Grads, Op};
 use crate::buffers::{Context, Kept, Share};
 use crate::matmul::{Into, Mat};
-use crate::packed::{product, product_asking};
+use crate::packed::product_asking;
 use crate::parallel::block_rows;
 use crate::parameters::Matrix;
 use crate::params::Param;
@@ -105,8 +105,10 @@ impl Linear {
         let (w, b) = (context.packed.of(self.w), self.b.of(context.params));
         let out = share.take(self.out);
         let block = block_rows(out.len() / outer, outer);
-        let product = |y: &mut [f32], x: &[f32]| {
-            product(y, outer, Into::Overwrite, Mat::dense(x, x.len() / inner, inner), w);
+        let mut ahead = std::mem::take(&mut share.ahead);
+        let mut product = |y: &mut [f32], x: &[f32]| {
+            let x = Mat::dense(x, x.len() / inner, inner);
+            product_asking(y, outer, Into::Overwrite, x, w, &mut ahead);
         };
         match self.epilogue {
             // Value and slope have most of their arithmetic in common.
@@ -128,6 +130,7 @@ impl Linear {
                 }
             }
         }
+        share.ahead = ahead;
         share.put(self.out, out);
     }
 

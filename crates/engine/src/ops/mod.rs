@@ -131,6 +131,20 @@ impl Op {
         }
     }
 
+    /// Values that it fills other than by a product, and how many operations later at the least: a place must be fetched
+    /// before anything can be written there, and products have time to ask for it.
+    pub(crate) fn fills(&self) -> [Option<(usize, Var)>; 2] {
+        match self {
+            // After its own product.
+            Op::Linear(Linear { epilogue: Epilogue::Activate { slope, .. }, trains: true, .. }) => {
+                [Some((1, *slope)), None]
+            }
+            Op::LayerNorm(op) => [Some((0, op.out)), None],
+            Op::Attention(op) => [op.weights.map(|weights| (0, weights)), Some((0, op.out))],
+            _ => [None; 2],
+        }
+    }
+
     /// Values of the way there that the way back reads, or where it leaves something; what it reads has long left the
     /// caches by then.
     pub(crate) fn looks_back_at(&self) -> [Option<Var>; 3] {
