@@ -124,3 +124,36 @@ impl Parts {
         self.parts.iter().map(take).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_begin_with_lines_and_do_not_overlap() {
+        let lengths = [5, 0, 1024, 16, LARGE_PAGE];
+        let mut parts = Parts::default();
+        lengths.iter().for_each(|&len| parts.push(len));
+        let mut buffer = Buffer::zeros(parts.len());
+        assert!(buffer.as_ptr().addr().is_multiple_of(LARGE_PAGE));
+        for (i, part) in parts.all(&mut buffer).into_iter().enumerate() {
+            assert_eq!((part.len(), part.len().min(1) * first_line(part)), (lengths[i], 0));
+            part.fill(i as f32 + 1.0);
+        }
+        for (i, &len) in lengths.iter().enumerate() {
+            assert!(
+                parts.of(&buffer, i).len() == len
+                    && parts.of(&buffer, i).iter().all(|&x| x == i as f32 + 1.0)
+            );
+        }
+        assert_eq!(buffer.iter().filter(|&&x| x > 0.0).count(), lengths.iter().sum::<usize>());
+    }
+
+    #[test]
+    fn small_buffers_begin_with_a_line() {
+        for len in [1, 16, 100, 70_000] {
+            let buffer = Buffer::zeros(len);
+            assert!(buffer.len() == len && first_line(&buffer) == 0);
+        }
+    }
+}

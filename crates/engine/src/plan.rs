@@ -372,6 +372,13 @@ mod tests {
             let sums = steps.filter(|step| matches!(step.dx, Route::Sum { .. })).count();
             let layers = train.ops.iter().filter(|op| matches!(op, Op::Attention(_))).count();
             assert_eq!(sums, 2 * layers, "{}: both halves of a layer have a way around them", case.name);
+            // … and nothing by the stage before it, which is on its way back meanwhile.
+            for stages in train.stages.windows(2) {
+                let kept = stages[1].backward.iter().filter(|step| train.ops[step.op].keeps_dout());
+                for step in kept {
+                    assert!(!stages[0].back.grads.contains(&step.dout), "{}", case.name);
+                }
+            }
             for stage in &train.stages {
                 let mut made = Vec::new();
                 for step in &stage.backward {
@@ -393,7 +400,7 @@ mod tests {
                             Route::Nowhere => {}
                         }
                     }
-                    // Weight gradients read these at the end of the stage: nothing may be written there until then.
+                    // Weight gradients read these when the stage is done: nothing may be written there until then.
                     let kept = stage.backward.iter().filter(|step| train.ops[step.op].keeps_dout());
                     assert!(kept.filter(|kept| kept.dout == step.dout).count() <= 1, "{}", case.name);
                 }

@@ -28,6 +28,13 @@ fn all_networks() -> Vec<Network> {
     networks
 }
 
+/// Networks with so many weights that they are computed in several stages: gradients of the weights of one are dealt out
+/// with the way back through another.
+fn of_several_stages() -> [Network; 2] {
+    let transformer = Gpt2Config { width: 256, layers: 3, ..tiny_gpt2() };
+    [Network::Gpt2(transformer), Network::Lstm(LstmConfig { features: 3, width: 256, layers: 5 })]
+}
+
 fn causal(network: &Network) -> bool {
     !matches!(network, Network::Gpt2(config) if config.attention.mask == Mask::Full)
 }
@@ -80,6 +87,40 @@ fn gradient_of_every_parameter_is_the_finite_difference() {
         for (spec, place) in layout.iter() {
             let used = place.of(&grads).iter().any(|g| *g != 0.0);
             assert!(used, "{}: no gradient at all", spec.name);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_several_stages_are_finite_differences() {
+    for network in of_several_stages() {
+        let layout = network.layout();
+        let mut params = layout.initial(&engine::params::SplitMix::new(1));
+        let noise = normals("rough", params.len(), 0.02);
+        params.iter_mut().zip(&noise).for_each(|(p, n)| *p += n);
+        let mut runner = network.runner(6, 6, Mode::Train).unwrap();
+        feed(&mut runner);
+        let targets = normals("targets", 6 * runner.points(), 1.0);
+        let mut grads = vec![0.0; layout.len()];
+        runner.gradients(&params, &mut grads);
+        let norm = |values: &[f32]| values.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        let largest = layout.iter().map(|(_, place)| norm(place.of(&grads))).fold(0.0, f64::max);
+        for (spec, place) in layout.iter() {
+            // Along its own gradient, the loss rises by the gradient's length.
+            let length = norm(place.of(&grads));
+            assert!(length > 1e-4 * largest, "{}: no gradient at all", spec.name);
+            let mut loss = |by: f64| {
+                let mut moved = params.clone();
+                for index in place.range() {
+                    moved[index] += (by * f64::from(grads[index]) / length) as f32;
+                }
+                runner.forward(&moved);
+                let square = |(p, y): (&f32, &f32)| (f64::from(*p) - f64::from(*y)).powi(2);
+                runner.predictions().iter().zip(&targets).map(square).sum::<f64>() / targets.len() as f64
+            };
+            let numeric = (loss(5e-3) - loss(-5e-3)) / 1e-2;
+            let error = (numeric - length).abs();
+            assert!(error < 5e-3 * length + 5e-4 * largest, "{}: {length} is off by {error}", spec.name);
         }
     }
 }
@@ -218,7 +259,8 @@ fn three_steps(network: &Network, threads: usize) -> Vec<u32> {
         let mut params = rough_params(network);
         let mut grads = vec![0.0; params.len()];
         let mut adam = Adam::new(AdamConfig::default(), params.len());
-        let mut runner = network.runner(150, 10, Mode::Train).unwrap();
+        let batch = if params.len() > 1 << 20 { 30 } else { 150 };
+        let mut runner = network.runner(batch, 10, Mode::Train).unwrap();
         feed(&mut runner);
         for _ in 0..3 {
             grads.fill(0.0);
@@ -235,7 +277,8 @@ fn same_bits_on_any_number_of_threads() {
     let wide = Gpt2Config { width: 48, heads: 3, ..tiny_gpt2() };
     // Wide enough for products whose inner size is cut into blocks.
     let wider = Gpt2Config { width: 320, heads: 2, layers: 1, ..tiny_gpt2() };
-    for network in [Network::Gpt2(wide), Network::Gpt2(wider), tiny_lstm()] {
+    let networks = [Network::Gpt2(wide), Network::Gpt2(wider), tiny_lstm()];
+    for network in networks.into_iter().chain(of_several_stages()) {
         let one = three_steps(&network, 1);
         assert!(one == three_steps(&network, 1) && one == three_steps(&network, 3), "{network:?}");
     }
