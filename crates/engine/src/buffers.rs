@@ -93,19 +93,17 @@ impl Buffers {
     /// Lends only what is needed; the others can be looked at meanwhile.
     pub(crate) fn lend_needed(&mut self, needed: &Needed) -> (Lent<'_>, Kept<'_>) {
         let mut lent = self.lend();
-        let mut needs = vec![false; lent.values.len()];
-        needed.values.iter().for_each(|(_, var)| needs[var.0] = true);
-        let values = keep(&mut lent.values, &needs);
-        let mut needs = vec![false; lent.grads.len()];
-        needed.grads.iter().for_each(|&slot| needs[slot] = true);
-        let grads = keep(&mut lent.grads, &needs);
+        let values = keep(&mut lent.values, needed.values.iter().map(|(_, var)| var.0));
+        let grads = keep(&mut lent.grads, needed.grads.iter().copied());
         (lent, Kept { values, grads })
     }
 }
 
 /// Takes back what is not needed, leaving nothing in its place.
-fn keep<'a>(buffers: &mut [&'a mut [f32]], needs: &[bool]) -> Vec<&'a [f32]> {
-    let keep = |(buffer, &needed): (&mut &'a mut [f32], &bool)| match needed {
+fn keep<'a>(buffers: &mut [&'a mut [f32]], needed: impl Iterator<Item = usize>) -> Vec<&'a [f32]> {
+    let mut needs = vec![false; buffers.len()];
+    needed.for_each(|index| needs[index] = true);
+    let keep = |(buffer, needed): (&mut &'a mut [f32], bool)| match needed {
         true => &[][..],
         false => &*std::mem::take(buffer),
     };

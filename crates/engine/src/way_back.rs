@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::buffers::{Buffers, Context, Kept};
 use crate::carry::{Profile, carry, note};
-use crate::ops::{Op, WeightGradient, WeightTask, in_turns, weight_tasks};
+use crate::ops::{Op, WeightGradient, WeightTask, add_one_by_one, in_turns, weight_tasks};
 use crate::parallel::deal;
 use crate::parameters::{PackedParams, Way};
 use crate::plan::{BackwardStep, Plan, Stage};
@@ -50,9 +50,7 @@ impl WayBack<'_> {
             if let Some(profile) = profile {
                 seconds.note(profile, "backward", plan);
             }
-            for gradient in again {
-                deal(weight_tasks(dparams, &[gradient]), WeightTask::run);
-            }
+            add_one_by_one(dparams, again);
             let start = Instant::now();
             steps(plan, stage).for_each(|(op, step)| op.other_gradients(buffers, dparams, step));
             note(profile, "other gradients", start);
@@ -63,9 +61,7 @@ impl WayBack<'_> {
         let gradients = done.map_or(Vec::new(), |done| weight_gradients(plan, done, &kept));
         let [gradients, again] = in_turns(gradients);
         deal(weight_tasks(dparams, &gradients), WeightTask::run);
-        for gradient in again {
-            deal(weight_tasks(dparams, &[gradient]), WeightTask::run);
-        }
+        add_one_by_one(dparams, again);
         note(profile, "weight gradients", start);
     }
 }

@@ -34,7 +34,7 @@ pub use pick::Pick;
 pub use query::{LstmQuery, QueryAttention};
 pub use read_out::{MeanSquare, ReadOut};
 pub use scores::Weighting;
-pub(crate) use weights::{WeightGradient, WeightTask, in_turns, weight_tasks};
+pub(crate) use weights::{WeightGradient, WeightTask, add_one_by_one, in_turns, weight_tasks};
 
 use crate::buffers::{Buffers, Context, Kept, Share};
 use crate::parameters::Matrix;

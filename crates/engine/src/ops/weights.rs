@@ -3,6 +3,7 @@
 use crate::matmul::{Into, Mat};
 use crate::memory::with_scratch;
 use crate::packed::{PANEL, TILE, add_outer_products};
+use crate::parallel::deal;
 use crate::params::Param;
 use crate::transpose::transpose;
 
@@ -41,7 +42,7 @@ impl WeightTask<'_> {
     }
 }
 
-/// Those that are for the same weights as one before them must wait for their turn.
+/// Some that all have weights of their own, and the others, which have to wait for their turn.
 pub(crate) fn in_turns(gradients: Vec<WeightGradient>) -> [Vec<WeightGradient>; 2] {
     let mut turns = [Vec::new(), Vec::new()];
     for gradient in gradients {
@@ -50,6 +51,13 @@ pub(crate) fn in_turns(gradients: Vec<WeightGradient>) -> [Vec<WeightGradient>; 
         turns[usize::from(again)].push(gradient);
     }
     turns
+}
+
+/// Computes all of them, one after the other, each on all threads.
+pub(crate) fn add_one_by_one(dparams: &mut [f32], gradients: Vec<WeightGradient>) {
+    for gradient in gradients {
+        deal(weight_tasks(dparams, &[gradient]), WeightTask::run);
+    }
 }
 
 /// All of them in pieces for threads to take, the largest first.
