@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lab::analyses::heatmap_panel;
-use lab::claims::Findings;
-use lab::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use lab::matching::{self, Matching};
-use lab::rates::{RateFit, Trend, fit_rate};
-use lab::similarity::{Heatmap, Metric, View, induced_weights, of_errors, of_weights};
+use lab::compare::matching::{self, Matching};
+use lab::compare::rates::{RateFit, Trend, fit_rate};
+use lab::compare::similarity::{Heatmap, Metric, View, induced_weights, of_errors, of_weights};
+use lab::findings::claims::Findings;
+use lab::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
 use lab::solvers::label;
 use lab::{Learner, Steps};
 use serde::{Deserialize, Serialize};

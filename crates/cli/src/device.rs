@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use clap::{Args, ValueEnum};
 use engine::cuda::{self, CudaError, Precision};
-use lab::devices::Device;
+use lab::networks::devices::Device;
 
 use crate::error::{Error, Result};
 

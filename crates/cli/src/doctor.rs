@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use engine::cuda::checks::{self, Check, Named};
 use engine::cuda::{self, CudaError, Precision};
-use lab::devices::Device;
+use lab::networks::devices::Device;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -100,7 +100,7 @@ impl Page {
             page.line(&format!("\n{name:<NAME$} {:>12} {:>10}", "worst error", "tolerance"));
         };
         let networks = Precision::ALL.map(|(precision, name)| (name, checks::suite(precision)));
-        let labs = lab::checks::suite();
+        let labs = lab::networks::checks::suite();
         let of_networks = networks.iter().flat_map(|(_, checks)| checks).flat_map(|c| c.kernels(device));
         let of_labs = labs.iter().flat_map(|(_, checks)| checks).flat_map(|c| c.kernels(device));
         device.compile_ahead(of_networks.chain(of_labs));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use engine::interchange::{self, Imported, InterchangeError};
-use engine::networks::Network;
+use engine::model::networks::Network;
 
 use crate::error::{Error, Result};
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::learner::Unit;
+use lab::learners::Unit;
 use lab::registry::Id;
 use lab::{Learner, Prompts, Questions, Steps, Trajectory};
 use ndarray::{Array3, Array4};

@@ -74,7 +74,9 @@ pub fn run(args: &ListArgs) -> Result<()> {
 }
 
 fn entries(what: What) -> Vec<Entry> {
-    use lab::{analyses::ANALYSES, functions::FUNCTIONS, inputs::INPUTS, solvers::SOLVERS};
+    use lab::analyses::ANALYSES;
+    use lab::data::{functions::FUNCTIONS, inputs::INPUTS};
+    use lab::solvers::SOLVERS;
     match what {
         What::Solvers => SOLVERS
             .iter()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::models::{self, Card, Form, NETWORKS, Named};
+use lab::networks::models::{self, Card, Form, NETWORKS, Named};
 use serde_json::json;
 
 use crate::error::{Error, Result};

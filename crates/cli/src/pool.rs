@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::cuda::CudaError;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use lab::devices::Device;
-use lab::experiment::Experiment;
-use lab::runs::{self, Run, RunResult, Stopped};
+use lab::networks::devices::Device;
+use lab::networks::experiment::Experiment;
+use lab::networks::runs::{self, Run, RunResult, Stopped};
 
 use crate::device::{Chosen, Devices};
 use crate::error::{Error, Result};

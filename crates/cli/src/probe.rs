@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lab::analyses::{emergence, interventions};
-use lab::claims::Findings;
-use lab::experiment::{Experiment, TaskSpec};
-use lab::matching::best_match;
-use lab::models::moments;
+use lab::compare::matching::best_match;
+use lab::compare::similarity::{Metric, View, of_errors};
+use lab::findings::claims::Findings;
+use lab::networks::experiment::{Experiment, TaskSpec};
+use lab::networks::models::moments;
 use lab::probe::{self, HeldOut, Method, Opened, Options};
-use lab::similarity::{Metric, View, of_errors};
 use lab::{Learner, Seed, Steps, Task, solvers};
 use serde::Serialize;
 use serde_json::json;

@@ -13,8 +13,8 @@ use clap::Args;
 use indicatif::ProgressBar;
 use lab::Seed;
 use lab::analyses::{self, Analysis, Lab, NotRun};
-use lab::claims::{Claim, Findings, Verdict};
-use lab::models::{self, MINIATURE, Models, NETWORKS};
+use lab::findings::claims::{Claim, Findings, Verdict};
+use lab::networks::models::{self, MINIATURE, Models, NETWORKS};
 use report::{About, Running};
 use serde::{Deserialize, Serialize};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::experiment::Experiment;
-use lab::runs;
+use lab::networks::experiment::Experiment;
+use lab::networks::runs;
 use serde_json::{Value, json};
 
 use crate::device::DeviceArgs;

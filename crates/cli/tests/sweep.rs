@@ -364,7 +364,7 @@ fn every_shipped_sweep_is_sound() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/sweeps");
     let mut counts = BTreeMap::new();
     for name in entries(&folder) {
-        let sweep = lab::sweeps::Sweep::read(&folder.join(&name)).unwrap_or_else(|e| panic!("{e}"));
+        let sweep = lab::networks::sweeps::Sweep::read(&folder.join(&name)).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(name, format!("{}.toml", sweep.name));
         counts.insert(name, sweep.points.len());
     }

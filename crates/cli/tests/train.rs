@@ -322,15 +322,16 @@ fn runs_go_on_only_where_they_were_begun() {
     let run = run_dir(dir.path());
     std::fs::remove_file(run.join("result.json")).unwrap(); // as if it were interrupted at the end
     let path = run.join("checkpoint.safetensors");
-    let experiment = lab::experiment::Experiment::read(&dir.path().join("tiny.toml")).unwrap();
+    let experiment = lab::networks::experiment::Experiment::read(&dir.path().join("tiny.toml")).unwrap();
     let layout = experiment.network.build(3, 6).unwrap().layout();
-    let saved = engine::checkpoint::load(&path, &layout).unwrap();
+    let saved = engine::model::checkpoint::load(&path, &layout).unwrap();
     assert_eq!(saved.metadata["device"], "cpu");
     let fake = |device: Option<&str>| {
         let mut metadata = saved.metadata.clone();
         metadata.remove("device");
         metadata.extend(device.map(|name| ("device".into(), name.into())));
-        engine::checkpoint::save(&path, &layout, &saved.params, saved.adam.as_ref(), &metadata).unwrap();
+        engine::model::checkpoint::save(&path, &layout, &saved.params, saved.adam.as_ref(), &metadata)
+            .unwrap();
     };
     fake(Some("cuda tf32"));
     let before = std::fs::read(&path).unwrap();
@@ -358,7 +359,8 @@ fn every_shipped_experiment_is_sound() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|e| e == "toml") {
-            let experiment = lab::experiment::Experiment::read(&path).unwrap_or_else(|e| panic!("{e}"));
+            let experiment =
+                lab::networks::experiment::Experiment::read(&path).unwrap_or_else(|e| panic!("{e}"));
             // other seeds of a network are the same experiment
             let stem = path.file_stem().unwrap().to_str().unwrap();
             let seed = experiment.training.seed;

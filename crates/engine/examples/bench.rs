@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use engine::bench::{Timing, lstm, profile, r1, small, train};
+use engine::cpu::bench::{Timing, lstm, profile, r1, small, train};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let chosen: Vec<String> = std::env::args().skip(1).collect();

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::adam::{Adam, AdamConfig};
-use engine::bench;
+use engine::cpu::bench;
 use engine::cuda::{CudaError, CudaRunner, CudaTrainer, Device, Feed, Precision, ScheduleRow};
-use engine::networks::{Gpt2Config, Mode, Network};
-use engine::params::SplitMix;
+use engine::model::networks::{Gpt2Config, Mode, Network};
+use engine::model::optim::adam::{Adam, AdamConfig};
+use engine::model::parameters::SplitMix;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

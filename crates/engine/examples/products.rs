@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use engine::matmul::{Into, Mat, matmul};
-use engine::packed::{Packed, add_outer_products, product};
+use engine::cpu::gemm::general::{Into, Mat, matmul};
+use engine::cpu::gemm::{Packed, add_outer_products, product};
 
 /// The shortest times of several pieces of work, tried in turn so that a busy moment hits them alike.
 fn best<const N: usize>(flops: f64, mut work: [&mut dyn FnMut(); N]) -> [f64; N] {

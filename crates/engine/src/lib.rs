@@ -6,9 +6,9 @@
 //! `b` batch, `t` token, `e` embedding, `h` head, `p` point (a pair x, y), `d` feature, `l` layer.
 //!
 //! ```
-//! use engine::adam::{Adam, AdamConfig};
-//! use engine::networks::{Gpt2Config, Mode, Network};
-//! use engine::params::{ParamLayout, SplitMix};
+//! use engine::model::optim::adam::{Adam, AdamConfig};
+//! use engine::model::networks::{Gpt2Config, Mode, Network};
+//! use engine::model::parameters::{ParamLayout, SplitMix};
 //!
 //! let network = Network::Gpt2(Gpt2Config { features: 3, positions: 8, width: 8, layers: 2, heads: 2, ..Default::default() });
 //! let layout = ParamLayout::new(network.params());
@@ -25,31 +25,11 @@
 //! assert!(runner.loss() > 0.0 && norm > 0.0);
 //! ```
 
-pub mod adam;
-pub mod bench;
-mod buffers;
-mod carry;
-pub mod checkpoint;
+pub mod cpu;
 pub mod cuda;
 pub mod error;
 pub mod hash;
 pub mod interchange;
-pub mod intervene;
-mod lanes;
-pub mod matmul;
-mod memory;
-pub mod muon;
-pub mod networks;
-pub mod ops;
-pub mod packed;
-pub mod parallel;
-pub mod parameters;
-pub mod params;
-pub mod plan;
-pub mod runner;
-pub mod simd;
-pub mod small_matmul;
-mod transpose;
-mod way_back;
+pub mod model;
 
 pub use error::EngineError;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use common::{normals, rough_params, tiny_gpt2, tiny_lstm};
-use engine::adam::{Adam, AdamConfig};
-use engine::checkpoint::{CheckpointError, load, parse, save};
-use engine::networks::{Gpt2Config, Network};
-use engine::params::ParamLayout;
+use engine::model::checkpoint::{CheckpointError, load, parse, save};
+use engine::model::networks::{Gpt2Config, Network};
+use engine::model::optim::adam::{Adam, AdamConfig};
+use engine::model::parameters::ParamLayout;
 
 fn sample() -> (ParamLayout, Vec<f32>, Adam, BTreeMap<String, String>) {
     let network = Network::Gpt2(tiny_gpt2());

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use common::relative;
-use engine::adam::{Adam, AdamConfig};
-use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use engine::runner::Runner;
+use engine::cpu::executor::Runner;
+use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use engine::model::optim::adam::{Adam, AdamConfig};
 use safetensors::SafeTensors;
 
 const TOLERANCE: f32 = 1e-5;

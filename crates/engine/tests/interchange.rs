@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use common::relative;
 use engine::interchange::{self, DEFAULT_HEADS, Imported, InterchangeError};
-use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use safetensors::SafeTensors;
 
 /// A file made by `scripts/golden/make_interchange.py`.

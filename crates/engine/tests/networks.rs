@@ -4,11 +4,11 @@ mod common;
 
 use common::{normals, relative, rough_params, tiny_gpt2, tiny_lstm};
 use engine::EngineError;
-use engine::adam::{Adam, AdamConfig};
-use engine::intervene::{Intervention, Part};
-use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use engine::ops::{Activation, AttentionKind, Mask, Weighting};
-use engine::runner::Runner;
+use engine::cpu::executor::Runner;
+use engine::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
+use engine::model::ablation::{Intervention, Part};
+use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use engine::model::optim::adam::{Adam, AdamConfig};
 
 fn all_kinds() -> Vec<AttentionKind> {
     let weightings = [Weighting::Softmax, Weighting::Relu, Weighting::Linear];
@@ -95,7 +95,7 @@ fn gradient_of_every_parameter_is_the_finite_difference() {
 fn gradients_of_several_stages_are_finite_differences() {
     for network in of_several_stages() {
         let layout = network.layout();
-        let mut params = layout.initial(&engine::params::SplitMix::new(1));
+        let mut params = layout.initial(&engine::model::parameters::SplitMix::new(1));
         let noise = normals("rough", params.len(), 0.02);
         params.iter_mut().zip(&noise).for_each(|(p, n)| *p += n);
         let mut runner = network.runner(6, 6, Mode::Train).unwrap();
@@ -287,7 +287,7 @@ fn same_bits_on_any_number_of_threads() {
 #[test]
 fn training_lowers_the_loss() {
     for network in all_networks() {
-        let mut params = network.layout().initial(&engine::params::SplitMix::new(1));
+        let mut params = network.layout().initial(&engine::model::parameters::SplitMix::new(1));
         let mut grads = vec![0.0; params.len()];
         let mut adam = Adam::new(AdamConfig::default(), params.len());
         let mut runner = network.runner(2, 6, Mode::Train).unwrap();

@@ -1,12 +1,13 @@
 //! An algorithm that iclab does not have, compared with one that it has: `cargo run --release --example own_solver`.
 
-use lab::learner::Unit;
+use lab::compare::matching;
+use lab::compare::similarity::{Metric, View, of_errors};
+use lab::learners::Unit;
 use lab::linalg::{axpy, dot};
 use lab::registry::Id;
-use lab::similarity::{Metric, View, of_errors};
 use lab::solvers::classical::{Classical, InContext};
 use lab::solvers::{self, Problem};
-use lab::{Learner, Seed, Steps, Task, matching};
+use lab::{Learner, Seed, Steps, Task};
 
 // guide: begin
 /// Kaczmarz: each step makes the error on one pair zero, in turn.

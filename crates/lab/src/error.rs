@@ -71,7 +71,7 @@ pub enum Error {
     Engine(#[from] engine::EngineError),
     /// From a checkpoint file.
     #[error(transparent)]
-    Checkpoint(#[from] engine::checkpoint::CheckpointError),
+    Checkpoint(#[from] engine::model::checkpoint::CheckpointError),
     /// From a CUDA device: missing, or failed.
     #[error(transparent)]
     Cuda(#[from] engine::cuda::CudaError),

@@ -5,44 +5,22 @@
 
 mod error;
 pub mod exact;
-pub mod registry;
-pub mod seed;
-
-pub mod functions;
-pub mod inputs;
-pub mod prompts;
-pub mod sampling;
-
-pub mod learner;
 pub mod linalg;
-pub mod solvers;
-pub mod steps;
-
-pub mod constructions;
-
-pub mod checks;
-pub mod devices;
-pub mod experiment;
-pub mod models;
-pub mod networks;
-pub mod probe;
-pub mod runs;
-pub mod sweeps;
-pub mod tensorboard;
-pub mod train;
-
-pub mod matching;
-pub mod memory;
-pub mod rates;
-pub mod similarity;
+pub mod registry;
 pub mod stats;
 
 pub mod analyses;
-pub mod claims;
-pub mod figure;
+pub mod compare;
+pub mod constructions;
+pub mod data;
+pub mod findings;
+pub mod learners;
+pub mod networks;
+pub mod probe;
+pub mod solvers;
 
+pub use data::prompts::{Prompts, Questions, Task};
+pub use data::seed::Seed;
 pub use error::{Error, Result};
-pub use learner::{Learner, Trajectory};
-pub use prompts::{Prompts, Questions, Task};
-pub use seed::Seed;
-pub use steps::Steps;
+pub use learners::steps::Steps;
+pub use learners::{Learner, Trajectory};

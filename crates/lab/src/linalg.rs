@@ -7,7 +7,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::seed::Draws;
+use crate::data::seed::Draws;
 
 /// ⟨a, b⟩, summed in four lanes: the order is fixed, and it vectorises.
 #[inline(always)]
@@ -287,7 +287,7 @@ pub fn random_orthogonal(d: usize, draws: &mut Draws) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seed::Seed;
+    use crate::data::seed::Seed;
 
     fn gram(d: usize, n: usize, seed: u64) -> (Vec<f64>, Vec<f64>) {
         let xs = Seed(seed).at("linalg", 0).normals(n * d);

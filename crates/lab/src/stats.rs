@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::seed::Seed;
+use crate::data::seed::Seed;
 
 /// How many times prompts are resampled.
 pub const RESAMPLES: usize = 1000;

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use lab::analyses::{ANALYSES, Analysis, Lab, NotRun, run};
-use lab::claims::{Claim, Findings, Verdict};
-use lab::learner::Unit;
-use lab::models::{NETWORKS, Networks};
+use lab::compare::similarity::{Metric, View, of_errors};
+use lab::findings::claims::{Claim, Findings, Verdict};
+use lab::learners::Unit;
+use lab::networks::models::{NETWORKS, Networks};
 use lab::networks::{NetworkSpec, Weights};
 use lab::probe::{self, Opened, Options, Probed, State};
 use lab::registry::Id;
-use lab::similarity::{Metric, View, of_errors};
 use lab::{Learner, Prompts, Questions, Result, Seed, Steps, Task, Trajectory, matching, solvers};
 use ndarray::Array4;
 
@@ -228,7 +228,7 @@ fn without_its_network_an_analysis_says_what_it_needs() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
     for network in NETWORKS {
         let path = format!("{root}/{}.toml", network.experiment());
-        let experiment = lab::experiment::Experiment::read(path.as_ref()).unwrap();
+        let experiment = lab::networks::experiment::Experiment::read(path.as_ref()).unwrap();
         let task =
             (experiment.task.function.as_str(), experiment.task.inputs.as_str(), experiment.task.points);
         assert_eq!(task, (network.function, network.inputs, network.points), "{}", network.name);
@@ -240,7 +240,7 @@ fn what_is_shipped_was_trained_by_the_experiments_that_are_shipped() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let mut found = 0;
     for network in NETWORKS {
-        let read = |path: String| lab::experiment::Experiment::read(path.as_ref()).unwrap();
+        let read = |path: String| lab::networks::experiment::Experiment::read(path.as_ref()).unwrap();
         let plan = format!("{root}/models/{}/plan.toml", network.name);
         if std::path::Path::new(&plan).exists() {
             found += 1;

@@ -6,7 +6,7 @@ use engine::cuda::{CudaError, checks};
 use lab::Error;
 
 fn main() -> ExitCode {
-    let suites = lab::checks::suite().into_iter();
+    let suites = lab::networks::checks::suite().into_iter();
     let checks = suites.flat_map(|(name, suite)| suite.into_iter().map(move |check| (name.clone(), check)));
     checks::run_as_tests(checks, |error| matches!(error, Error::Cuda(CudaError::Unsupported(_))))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::networks::{Gpt2Config, LstmConfig, Network};
+use engine::model::networks::{Gpt2Config, LstmConfig, Network};
 use lab::networks::Weights;
 use lab::probe::{self, Change, Instead, Means, Options, Part, Probed};
 use lab::{Learner, Questions, Seed, Steps, Task};
@@ -112,7 +112,7 @@ fn means_are_those_of_the_prompts() {
     }
     // The mean of what a layer adds, taken by hand.
     let network = &whole.weights().network;
-    let mut runner = network.runner(8, 16, engine::networks::Mode::Infer).unwrap();
+    let mut runner = network.runner(8, 16, engine::model::networks::Mode::Infer).unwrap();
     runner.set_tokens(&lab::networks::tokens(&one, 3)).unwrap();
     runner.forward(whole.weights().params());
     let (before, after) = (runner.hidden(1).to_vec(), runner.hidden(2).to_vec());

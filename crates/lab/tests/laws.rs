@@ -204,8 +204,8 @@ fn every_row_declares_its_settings_honestly() {
 
 #[test]
 fn every_function_and_input_law_samples_the_same_bits_in_any_batch() {
-    for function in lab::functions::FUNCTIONS {
-        for inputs in lab::inputs::INPUTS {
+    for function in lab::data::functions::FUNCTIONS {
+        for inputs in lab::data::inputs::INPUTS {
             let task = Task::new(function.name, inputs.name, 5, 7).unwrap();
             let whole = task.sample(SEED, "laws", 0, 9);
             assert!(Prompts::new(whole.xs.clone(), whole.ys.clone()).is_ok());
@@ -220,7 +220,7 @@ fn every_function_and_input_law_samples_the_same_bits_in_any_batch() {
 
 #[test]
 fn least_squares_recovers_the_linear_classes() {
-    for function in lab::functions::FUNCTIONS {
+    for function in lab::data::functions::FUNCTIONS {
         let prompts = Task::new(function.name, "gaussian", 5, 16).unwrap().sample(SEED, "laws", 0, 8);
         let found = solvers::build("ols").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap();
         let error = difference(found.values.slice(s![0, .., 8..]), prompts.ys.slice(s![.., 8..]));

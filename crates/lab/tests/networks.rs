@@ -1,10 +1,10 @@
 //! Networks as learners: the layout of a prompt, and the laws that bind every learner.
 
-use lab::experiment::Experiment;
+use lab::networks::experiment::Experiment;
 
+use lab::networks::train::Trainer;
 use lab::networks::{Weights, tokens};
 use lab::probe::{Probed, State};
-use lab::train::Trainer;
 use lab::{Learner, Prompts, Questions, Seed, Steps, Task};
 use ndarray::s;
 use std::path::Path;

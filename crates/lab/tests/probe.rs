@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use lab::experiment::Experiment;
+use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use lab::linalg::{dot, least_squares};
+use lab::networks::experiment::Experiment;
+use lab::networks::runs::{Run, Stopped};
 use lab::networks::{Weights, tokens};
 use lab::probe::{self, Method, Options, Probed, State};
-use lab::runs::{Run, Stopped};
 use lab::{Learner, Seed, Steps, Task, solvers};
 use ndarray::s;
 
@@ -178,7 +178,7 @@ fn trained(dir: &Path, seed: u64) -> std::path::PathBuf {
          [training]\nsteps = 4\nbatch = 8\nrate = 1e-2\nseed = {seed}\n"
     );
     let experiment = Experiment::parse(&text, Path::new("x.toml")).unwrap();
-    let mut run = Run::open(dir, &experiment, &lab::devices::Device::Cpu).unwrap();
+    let mut run = Run::open(dir, &experiment, &lab::networks::devices::Device::Cpu).unwrap();
     assert!(matches!(run.train(|| false, |_, _, _| ()).unwrap(), Stopped::Finished(_)));
     run.dir.clone()
 }

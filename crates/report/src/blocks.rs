@@ -1,6 +1,6 @@
 //! Weights as block pictures: matrices cut into named slots, blue for positive and orange for negative numbers.
 
-use lab::figure::{Block, BlocksPanel};
+use lab::findings::figure::{Block, BlocksPanel};
 
 use crate::palette::{Ink, categorical};
 use crate::panel::{Drawing, Frame, Labels, SMALL};

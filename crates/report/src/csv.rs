@@ -1,6 +1,6 @@
 //! The numbers behind every picture: tidy CSV, one observation a row, floats that read back bit for bit.
 
-use lab::figure::{At, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Table};
+use lab::findings::figure::{At, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Table};
 
 const LINES: [&str; 6] = ["series", "x", "y", "low", "high", "grade"];
 const HEATMAP: [&str; 7] =

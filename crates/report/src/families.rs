@@ -1,6 +1,6 @@
 //! Colours and legend entries of the series of one panel: ordered families get a ramp, the rest a category.
 
-use lab::figure::{LinesPanel, Series};
+use lab::findings::figure::{LinesPanel, Series};
 
 use crate::legend::{Entry, Sample};
 use crate::palette::{Ink, categorical, graded};

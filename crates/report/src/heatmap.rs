@@ -1,6 +1,6 @@
 //! Heat-maps: similarity of every step of one learner to every step of another, best matches marked.
 
-use lab::figure::HeatmapPanel;
+use lab::findings::figure::HeatmapPanel;
 
 use crate::axis::linear_ticks;
 use crate::legend::{Entry, Legend, Sample, best_mark, whisker};

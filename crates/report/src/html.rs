@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use lab::analyses::NotRun;
-use lab::claims::{Bound, Claim, Findings, Kind, Verdict};
-use lab::figure::{Figure, Table};
+use lab::findings::claims::{Bound, Claim, Findings, Kind, Verdict};
+use lab::findings::figure::{Figure, Table};
 
 use crate::About;
 use crate::layout::panel_svgs;

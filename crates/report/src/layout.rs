@@ -1,6 +1,6 @@
 //! Figures: panels side by side, their plots aligned.
 
-use lab::figure::{Figure, Panel};
+use lab::findings::figure::{Figure, Panel};
 
 use crate::blocks::Blocks;
 use crate::heatmap::Heatmap;

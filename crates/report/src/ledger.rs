@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use lab::analyses::NotRun;
-use lab::claims::{Bound, Claim, Findings, Kind, Verdict};
+use lab::findings::claims::{Bound, Claim, Findings, Kind, Verdict};
 
 use crate::text::{format_number, wrap_by};
 

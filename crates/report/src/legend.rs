@@ -1,6 +1,6 @@
 //! Legends below a plot: samples with names, set in columns, so that they never cover data.
 
-use lab::figure::Stroke;
+use lab::findings::figure::Stroke;
 
 use crate::palette::Ink;
 use crate::panel::SMALL;

@@ -1,6 +1,6 @@
 //! Findings as pictures, tables and one page.
 //!
-//! Reads [`lab::claims::Findings`] and computes nothing new. In the order of the data flow:
+//! Reads [`lab::findings::claims::Findings`] and computes nothing new. In the order of the data flow:
 //!
 //! ```text
 //! Figure ─ layout ─┬─ lines ── axis, families, legend ─┐

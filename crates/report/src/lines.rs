@@ -1,6 +1,6 @@
 //! Line panels: curves, bands, markers and reference lines in one coordinate system.
 
-use lab::figure::{At, LinesPanel, Series, Stroke};
+use lab::findings::figure::{At, LinesPanel, Series, Stroke};
 
 use crate::axis::{Mapping, Tick};
 use crate::families::{Look, Looks, looks};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use lab::figure::Figure;
+use lab::findings::figure::Figure;
 use resvg::{tiny_skia, usvg};
 
 use crate::Error;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use lab::claims::{Claim, Findings, Verdict};
-use lab::figure::Figure;
+use lab::findings::claims::{Claim, Findings, Verdict};
+use lab::findings::figure::Figure;
 
 use crate::html::{Numbers, badge, figure_link, measured, slug, why};
 use crate::layout::panel_svgs;

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use lab::claims::{Bound, Claim, Findings, Kind};
-use lab::figure::{At, Axis, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke};
+use lab::findings::claims::{Bound, Claim, Findings, Kind};
+use lab::findings::figure::{
+    At, Axis, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke,
+};
 use resvg::tiny_skia::Pixmap;
 use resvg::usvg::{self, roxmltree};
 
@@ -361,7 +363,7 @@ fn empty_findings_make_a_page_and_undefined_values_a_word() {
 fn blocks_tell_every_weight() {
     let figure = fixture::blocks();
     let Panel::Blocks(panel) = &figure.panels[0] else { unreachable!("the fixture is made of blocks") };
-    let present = |b: &lab::figure::Block| b.values.iter().flatten().filter(|v| **v != 0.0).count();
+    let present = |b: &lab::findings::figure::Block| b.values.iter().flatten().filter(|v| **v != 0.0).count();
     let csv = crate::figure_csv(&figure);
     assert!(csv.starts_with("panel,panel_title,matrix,row_slot,row,column_slot,column,weight\n"));
     let weights = |panel: &str| csv.lines().filter(|line| line.starts_with(panel)).count();

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use lab::analyses::NotRun;
-use lab::claims::{Claim, Findings};
-use lab::figure::Figure;
+use lab::findings::claims::{Claim, Findings};
+use lab::findings::figure::Figure;
 use serde::Serialize;
 
 use crate::{About, Counts, Drawn, Error, index_html, table_csv};

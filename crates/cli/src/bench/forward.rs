@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clap::Args;
-use lab::experiment::TaskSpec;
 use lab::networks::Weights;
+use lab::networks::experiment::TaskSpec;
 use lab::probe::Probed;
 use lab::{Learner, Seed, Steps, Task};
 use serde_json::json;

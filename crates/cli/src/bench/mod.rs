@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use lab::experiment::Experiment;
+use lab::networks::experiment::Experiment;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};

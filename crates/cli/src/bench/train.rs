@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use lab::devices::Device;
-use lab::experiment::Experiment;
-use lab::train::Trainer;
+use lab::networks::devices::Device;
+use lab::networks::experiment::Experiment;
+use lab::networks::train::Trainer;
 use serde_json::json;
 
 use super::{RecordArgs, Rounds, experiment, median, peak_mib, record};

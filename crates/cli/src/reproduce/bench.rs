@@ -2,7 +2,7 @@
 
 use indicatif::ProgressBar;
 use lab::analyses::{self, Analysis, Lab};
-use lab::claims::Findings;
+use lab::findings::claims::Findings;
 
 use super::cache::{Cache, Fingerprints};
 use crate::error::Result;

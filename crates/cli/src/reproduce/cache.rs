@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use engine::hash::{fnv1a, fnv1a_of};
 use lab::analyses::Analysis;
-use lab::claims::Findings;
-use lab::models::{Models, NETWORKS};
+use lab::findings::claims::Findings;
+use lab::networks::models::{Models, NETWORKS};
 use serde::{Deserialize, Serialize};
 
 use crate::output::write_file;

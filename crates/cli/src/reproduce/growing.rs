@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use lab::claims::Findings;
+use lab::findings::claims::Findings;
 use report::{About, Drawn, Running};
 
 use super::Plan;

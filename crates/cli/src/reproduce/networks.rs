@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use lab::experiment::Experiment;
-use lab::models::Named;
-use lab::runs;
+use lab::networks::experiment::Experiment;
+use lab::networks::models::Named;
+use lab::networks::runs;
 
 use crate::device::DeviceArgs;
 use crate::error::{Error, Result};

@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::Read;
 
 use clap::Args;
-use lab::runs::host;
+use lab::networks::runs::host;
 
 use super::survey::{counts, survey};
 use super::{Opened, PlanArgs, slurm};

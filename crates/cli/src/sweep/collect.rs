@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use lab::claims::Findings;
-use lab::sweeps::{self, Bench, Measured, Sweep};
+use lab::findings::claims::Findings;
+use lab::networks::sweeps::{self, Bench, Measured, Sweep};
 use serde::Serialize;
 use toml::Value;
 

@@ -3,7 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 
-use lab::runs::host;
+use lab::networks::runs::host;
 
 use super::survey::{Seen, counts, story, survey};
 use super::{Opened, RunArgs};

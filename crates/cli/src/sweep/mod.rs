@@ -13,7 +13,7 @@ mod survey;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use lab::sweeps::Sweep;
+use lab::networks::sweeps::Sweep;
 
 use crate::device::DeviceArgs;
 use crate::error::{Error, Result};

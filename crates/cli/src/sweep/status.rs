@@ -1,7 +1,7 @@
 //! `iclab sweep status`: how far every point is.
 
 use clap::Args;
-use lab::figure::Table;
+use lab::findings::figure::Table;
 use serde_json::json;
 
 use super::survey::{Seen, abandoned, counts, story, survey};

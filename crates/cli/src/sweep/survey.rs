@@ -1,6 +1,6 @@
 //! How far every point of a sweep is: from the run directories, and from the cluster where there is one.
 
-use lab::runs::{self, LOG, Standing, State, last_lines};
+use lab::networks::runs::{self, LOG, Standing, State, last_lines};
 
 use super::Opened;
 use super::slurm::{self, Queued};

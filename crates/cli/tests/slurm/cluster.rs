@@ -161,8 +161,9 @@ impl Cluster {
 /// The last lines of the daemons' logs, for a person who must find out what went wrong.
 fn logs(dir: &Path) -> String {
     let names = ["munged.out", "slurmctld.out", "slurmd.out", "slurmctld.log", "slurmd.log"];
-    let tail =
-        |name: &&str| format!("{name}:\n  {}\n", lab::runs::last_lines(&dir.join(name), 8).join("\n  "));
+    let tail = |name: &&str| {
+        format!("{name}:\n  {}\n", lab::networks::runs::last_lines(&dir.join(name), 8).join("\n  "))
+    };
     names.iter().map(tail).collect()
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::{CudaError, CudaRunner, CudaTrainer, Device, Feed, KernelSource, Precision, ScheduleRow};
 use super::{lowering, optimiser};
-use crate::adam::{Adam, AdamConfig};
-use crate::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use crate::ops::{Activation, AttentionKind, Mask, Weighting};
-use crate::params::{RandomSource, SplitMix};
+use crate::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
+use crate::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use crate::model::optim::adam::{Adam, AdamConfig};
+use crate::model::parameters::{RandomSource, SplitMix};
 
 /// One comparison.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use super::compiler::cache_directory;
 use super::device::{Device, DeviceInfo, Memory, Pointer};
 use super::error::{CudaError, driver};
 use super::product::{Product, WORKSPACE};
-use crate::checkpoint::write_whole;
+use crate::model::checkpoint::write_whole;
 
 /// cuBLASLt's own, opaque description of an algorithm.
 type Algorithm = [u64; 8];

@@ -14,8 +14,8 @@ use cudarc::nvrtc::{Ptx, result as nvrtc, sys};
 use super::Precision;
 use super::device::Device;
 use super::error::{CudaError, driver};
-use crate::checkpoint::write_whole;
 use crate::hash::fnv1a;
+use crate::model::checkpoint::write_whole;
 
 pub(crate) const COMMON: &str = include_str!("kernels/common.cuh");
 pub(crate) const FRAGMENTS: &str = include_str!("kernels/fragments.cuh");

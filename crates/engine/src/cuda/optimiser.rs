@@ -11,8 +11,8 @@ use super::product::{Fused, Kind, Matrix, Product, Terms};
 use super::program::{Argument, Command, LANES, Launch, Work};
 use super::runner::bytes_of;
 use super::{Precision, trainer::TABLE};
-use crate::adam::{Adam, AdamConfig, between};
-use crate::muon::{self, ITERATIONS, QUINTIC};
+use crate::model::optim::adam::{Adam, AdamConfig, between};
+use crate::model::optim::muon::{self, ITERATIONS, QUINTIC};
 
 /// Buffers and kernels of the optimiser.
 pub(super) struct Optimiser {
@@ -249,7 +249,7 @@ impl Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::networks::{Gpt2Config, Network};
+    use crate::model::networks::{Gpt2Config, Network};
 
     /// Adam's pieces and Muon's blocks together are every parameter, once.
     #[test]

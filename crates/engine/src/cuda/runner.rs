@@ -8,10 +8,10 @@ use super::error::CudaError;
 use super::lowering::{Lowered, Parameters, lower};
 use super::product::Kind;
 use super::program::{Command, Lanes};
+use crate::cpu::executor::Graph;
 use crate::error::check_len;
-use crate::networks::{Mode, Network};
-use crate::plan::Var;
-use crate::runner::Graph;
+use crate::model::networks::{Mode, Network};
+use crate::model::plan::Var;
 
 /// Parameters and gradients of a network in device memory.
 pub(crate) struct ParameterMemory {

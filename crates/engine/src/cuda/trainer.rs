@@ -15,9 +15,9 @@ use super::error::{CudaError, driver};
 use super::optimiser::Optimiser;
 use super::program::{Command, Launch, Work};
 use super::runner::{CudaRunner, ParameterMemory, read_floats};
-use crate::adam::{Adam, AdamConfig};
-use crate::muon::Matrix;
-use crate::networks::{Mode, Network};
+use crate::model::networks::{Mode, Network};
+use crate::model::optim::adam::{Adam, AdamConfig};
+use crate::model::optim::muon::Matrix;
 
 /// Where a step's prompts come from.
 #[derive(Debug, Clone)]

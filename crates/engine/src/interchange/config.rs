@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::InterchangeError;
-use crate::networks::{Gpt2Config, LstmConfig, Network};
-use crate::ops::{Activation, AttentionKind, Mask, Weighting};
+use crate::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
+use crate::model::networks::{Gpt2Config, LstmConfig, Network};
 
 /// The metadata entry of a checkpoint that holds the network as JSON.
 pub const NETWORK: &str = "network";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::checkpoint::CheckpointError;
+use crate::model::checkpoint::CheckpointError;
 
 /// Names shown in a message before the rest is only counted.
 const SHOWN: usize = 6;

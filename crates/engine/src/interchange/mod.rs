@@ -25,7 +25,7 @@ pub use names::DEFAULT_HEADS;
 pub use own::{load_model, save_model};
 pub use size::ByteSize;
 
-use crate::networks::Network;
+use crate::model::networks::Network;
 
 /// A network read from a file of another program.
 #[derive(Debug, Clone, PartialEq)]

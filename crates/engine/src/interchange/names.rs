@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::config::checked;
 use super::error::InterchangeError;
-use crate::networks::{Gpt2Config, LstmConfig, Network};
-use crate::params::{Param, ParamLayout};
+use crate::model::networks::{Gpt2Config, LstmConfig, Network};
+use crate::model::parameters::{Param, ParamLayout};
 
 /// Heads of the paper's network: assumed when nothing says otherwise, as weights do not show them.
 pub const DEFAULT_HEADS: usize = 8;

@@ -9,7 +9,7 @@ use safetensors::SafeTensors;
 use super::config::parameters;
 use super::error::InterchangeError;
 use super::{Imported, NETWORK, network_from_json, network_to_json};
-use crate::checkpoint;
+use crate::model::checkpoint;
 
 /// The metadata entry that holds the number of steps taken.
 const STEP: &str = "step";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::error::InterchangeError;
-use crate::checkpoint::write_whole;
+use crate::model::checkpoint::write_whole;
 
 /// The index of a sharded model.
 pub(super) const INDEX: &str = "model.safetensors.index.json";

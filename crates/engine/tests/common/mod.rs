@@ -1,8 +1,8 @@
 //! Helpers shared by the tests.
 #![allow(dead_code)]
 
-use engine::networks::{Gpt2Config, LstmConfig, Network};
-use engine::params::{RandomSource, SplitMix};
+use engine::model::networks::{Gpt2Config, LstmConfig, Network};
+use engine::model::parameters::{RandomSource, SplitMix};
 
 /// A small Transformer.
 pub fn tiny_gpt2() -> Gpt2Config {

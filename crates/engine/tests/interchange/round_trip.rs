@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use engine::adam::{Adam, AdamConfig};
-use engine::checkpoint;
+use engine::cpu::ops::{Activation, AttentionKind, Mask};
 use engine::interchange::hf::{ExportOptions, Names, Precision, export, parse};
 use engine::interchange::{ByteSize, Imported, NETWORK, import, load_model, network_to_json, save_model};
-use engine::networks::{Gpt2Config, Network};
-use engine::ops::{Activation, AttentionKind, Mask};
+use engine::model::checkpoint;
+use engine::model::networks::{Gpt2Config, Network};
+use engine::model::optim::adam::{Adam, AdamConfig};
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::common::{rough_params, tiny_gpt2, tiny_lstm};

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::{Analysis, DIM, POINTS};
+use crate::compare::similarity::{InducedWeights, induced_weights};
+use crate::data::prompts::{Prompts, Questions, Task};
+use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::learner::{Learner, Trajectory};
-use crate::models::{Models, NETWORKS, Networks};
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Trajectory};
+use crate::networks::models::{Models, NETWORKS, Networks};
 use crate::probe::{Opened, State};
-use crate::prompts::{Prompts, Questions, Task};
-use crate::seed::Seed;
-use crate::similarity::{InducedWeights, induced_weights};
 use crate::solvers;
 use crate::stats::{Estimate, mean};
-use crate::steps::Steps;
 
 /// The law of some prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

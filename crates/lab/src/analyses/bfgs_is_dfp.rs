@@ -1,14 +1,14 @@
 //! E4: the update printed as BFGS is DFP, and with exact line search they are all conjugate gradient.
 
 use super::{Analysis, DIM, LAST, Lab, Outcome, heatmap_panel};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::matching;
+use crate::compare::similarity::{Metric, View, of_errors};
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::learner::Trajectory;
-use crate::matching;
-use crate::similarity::{Metric, View, of_errors};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::Trajectory;
+use crate::learners::steps::Steps;
 use crate::solvers;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

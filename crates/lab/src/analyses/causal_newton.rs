@@ -2,13 +2,13 @@
 
 use super::constructed::{prompts, recipe};
 use super::{Analysis, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
 use crate::constructions::{Constructed, Misprints, Variant, build_with};
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
-use crate::learner::{Learner, Trajectory};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Trajectory};
 use crate::stats::{bootstrap, median_of};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

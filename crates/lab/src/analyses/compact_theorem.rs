@@ -4,16 +4,16 @@ use ndarray::{Array2, Array3};
 
 use super::constructed::{DIMS, ITERATIONS, grid, prompts, recipe, worst};
 use super::{Analysis, DIM, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
 use crate::constructions::picture::picture;
 use crate::constructions::{Constructed, Recipe, Variant, build};
+use crate::data::prompts::{Prompts, Questions};
+use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use crate::learner::Learner;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
+use crate::learners::Learner;
+use crate::learners::steps::Steps;
 use crate::linalg::{norm, random_orthogonal};
-use crate::prompts::{Prompts, Questions};
-use crate::seed::Seed;
-use crate::steps::Steps;
 
 /// Registry row: TH1′ of the acceptance table.
 pub const ROW: Analysis = Analysis {

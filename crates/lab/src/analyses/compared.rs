@@ -3,13 +3,13 @@
 use super::bench::Lab;
 use super::heatmap_panel;
 use super::study::{MIDDLE_RULE, Rival, Study, middle};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::matching::{self, Matching};
+use crate::compare::rates::{Fit, RateFit, Trend, fit_rate};
+use crate::compare::similarity::{Heatmap, Metric, View, of_errors, of_weights};
 use crate::error::Result;
-use crate::figure::{At, Axis, LinesPanel, Panel, Reference, Scale, Series, Stroke};
-use crate::matching::{self, Matching};
-use crate::rates::{Fit, RateFit, Trend, fit_rate};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, LinesPanel, Panel, Reference, Scale, Series, Stroke};
 use crate::registry::Id;
-use crate::similarity::{Heatmap, Metric, View, of_errors, of_weights};
 use crate::stats::{Estimate, mean};
 
 /// A network against one algorithm.

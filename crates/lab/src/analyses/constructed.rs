@@ -5,11 +5,11 @@ use ndarray::{Array2, s};
 use crate::constructions::{
     Constructed, Construction, Recipe, Variant, build, deviations, label_bound, step_limit,
 };
+use crate::data::prompts::{Prompts, Questions, Task};
+use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::prompts::{Prompts, Questions, Task};
-use crate::seed::Seed;
+use crate::learners::steps::Steps;
 use crate::solvers;
-use crate::steps::Steps;
 
 /// Dimensions of the acceptance table.
 pub const DIMS: [usize; 4] = [1, 2, 5, 20];

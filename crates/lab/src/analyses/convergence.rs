@@ -1,13 +1,13 @@
 //! F2, the parts that need no network: errors by step for Newton and GD.
 
 use super::{Analysis, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::data::prompts::Prompts;
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
-use crate::learner::Trajectory;
-use crate::prompts::Prompts;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
+use crate::learners::Trajectory;
+use crate::learners::steps::Steps;
 use crate::stats::{bootstrap, median_of};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

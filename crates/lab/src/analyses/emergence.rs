@@ -5,17 +5,17 @@ use std::sync::Arc;
 use super::bench::Lab;
 use super::study::ISOTROPIC;
 use super::{Analysis, Outcome, POINTS, heatmap_panel};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::matching::{Matching, best_match};
+use crate::compare::similarity::{Heatmap, Metric, View, of_errors};
+use crate::data::prompts::Prompts;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use crate::learner::Learner;
-use crate::matching::{Matching, best_match};
-use crate::models::moments::{FITTED, RECORDED};
-use crate::prompts::Prompts;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
+use crate::learners::Learner;
+use crate::learners::steps::Steps;
+use crate::networks::models::moments::{FITTED, RECORDED};
 use crate::registry::Id;
-use crate::similarity::{Heatmap, Metric, View, of_errors};
 use crate::solvers;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

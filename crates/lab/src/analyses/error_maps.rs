@@ -4,12 +4,12 @@ use super::compared::{Compared, Measure};
 use super::shown::{best_figure, best_table, maps_figure, ranges_table};
 use super::study::{DEEP, ISOTROPIC, ONE_HEAD, Rival, SKEWED, Study};
 use super::{Analysis, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::rates::Trend;
+use crate::compare::similarity::View;
 use crate::error::Result;
-use crate::figure::{Figure, Scale};
-use crate::learner::Trajectory;
-use crate::rates::Trend;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Figure, Scale};
+use crate::learners::Trajectory;
 use crate::stats::median_of;
 
 /// Registry row.

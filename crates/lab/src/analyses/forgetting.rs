@@ -1,10 +1,10 @@
 //! F5, right: who forgets early pairs.
 
 use super::{Analysis, DIM, Lab, Outcome, solver};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::memory::forgetting;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::memory::forgetting;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
 use crate::stats::{bootstrap, mean};
 
 /// Pairs read before the re-asked one.

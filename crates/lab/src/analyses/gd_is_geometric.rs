@@ -1,12 +1,12 @@
 //! E5: gradient descent with a fixed step converges linearly (geometrically), not sublinearly.
 
 use super::{Analysis, DIM, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::steps::Steps;
 use crate::linalg::{Spectrum, gram};
 use crate::stats::{bootstrap, median_of};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -1,13 +1,13 @@
 //! E7: the step size of the authors' code diverges on ill-conditioned data.
 
 use super::{Analysis, DIM, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::data::prompts::Prompts;
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
+use crate::learners::steps::Steps;
 use crate::linalg::{Spectrum, gram};
-use crate::prompts::Prompts;
 use crate::stats::{bootstrap, mean};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

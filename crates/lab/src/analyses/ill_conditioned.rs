@@ -3,11 +3,11 @@
 use super::compared::{Compared, Measure};
 use super::study::{ISOTROPIC, Rival, SKEWED};
 use super::{Analysis, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::similarity::View;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use crate::learner::Trajectory;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
+use crate::learners::Trajectory;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

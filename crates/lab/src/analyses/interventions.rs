@@ -2,19 +2,19 @@
 
 use super::bench::Lab;
 use super::{Analysis, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::matching::best_match;
+use crate::compare::similarity::{Metric, View, of_errors};
+use crate::data::prompts::{Prompts, Task};
+use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::figure::{
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{
     At, Axis, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke, Table,
 };
-use crate::learner::{Learner, Trajectory};
-use crate::matching::best_match;
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Trajectory};
 use crate::probe::{Change, Instead, MEAN_PROMPTS, Means, Opened, Part, Probed};
-use crate::prompts::{Prompts, Task};
-use crate::seed::Seed;
-use crate::similarity::{Metric, View, of_errors};
 use crate::solvers;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

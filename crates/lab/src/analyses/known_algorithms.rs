@@ -1,14 +1,14 @@
 //! F26: best-matching steps tell the rates of known algorithms apart.
 
 use super::{Analysis, DIM, LAST, Lab, Outcome, POINTS, heatmap_panel, solver};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::matching::{self, Matching};
+use crate::compare::rates::{RateFit, Trend, fit_rate};
+use crate::compare::similarity::{Metric, View, induced_weights, of_errors, of_weights};
+use crate::data::prompts::Task;
 use crate::error::Result;
-use crate::figure::{Figure, Panel, Table};
-use crate::matching::{self, Matching};
-use crate::prompts::Task;
-use crate::rates::{RateFit, Trend, fit_rate};
-use crate::similarity::{Metric, View, induced_weights, of_errors, of_weights};
-use crate::steps::Steps;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Figure, Panel, Table};
+use crate::learners::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -3,13 +3,13 @@
 use super::convergence::{by_length, median_of_step};
 use super::study::{DEEP, ISOTROPIC, MIDDLE_RULE, SKEWED, Study, middle};
 use super::{Analysis, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::data::prompts::Prompts;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::learner::Trajectory;
-use crate::prompts::Prompts;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::Trajectory;
+use crate::learners::steps::Steps;
 use crate::stats::{Estimate, bootstrap, line, median_of};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -4,11 +4,11 @@ use super::compared::{Compared, Measure};
 use super::shown::{best_figure, maps_figure};
 use super::study::{ISOTROPIC, Rival};
 use super::{Analysis, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::rates::Trend;
+use crate::compare::similarity::View;
 use crate::error::Result;
-use crate::figure::Scale;
-use crate::rates::Trend;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::Scale;
 use crate::stats::line;
 
 /// Registry row.

@@ -4,12 +4,12 @@ use super::compared::{Compared, Measure};
 use super::shown::{best_figure, best_table, maps_figure};
 use super::study::MINIATURE;
 use super::{Analysis, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::rates::Trend;
+use crate::compare::similarity::View;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::models;
-use crate::rates::Trend;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::networks::models;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -53,13 +53,13 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::{Claim, Findings};
+use crate::compare::matching::Matching;
+use crate::compare::similarity::Heatmap;
 use crate::error::{Error, Result, hint};
-use crate::figure::{Figure, HeatmapPanel, Panel, Table};
-use crate::learner::Learner;
-use crate::matching::Matching;
-use crate::models;
-use crate::similarity::Heatmap;
+use crate::findings::claims::{Claim, Findings};
+use crate::findings::figure::{Figure, HeatmapPanel, Panel, Table};
+use crate::learners::Learner;
+use crate::networks::models;
 use crate::solvers;
 
 pub use bench::Lab;
@@ -72,7 +72,7 @@ pub struct Analysis {
     pub title: &'static str,
     /// What it does and why, a paragraph.
     pub summary: &'static str,
-    /// Networks it needs, by name (see [`crate::models`]).
+    /// Networks it needs, by name (see [`crate::networks::models`]).
     pub needs: &'static [&'static str],
     /// Runs it.
     pub run: fn(&Lab) -> Result<Outcome>,

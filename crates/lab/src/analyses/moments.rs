@@ -1,9 +1,9 @@
 //! E3 and TH5: Newton's iterates as polynomials in S.
 
 use super::{Analysis, DIM, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
 use crate::linalg::{Spectrum, frobenius_of_square, gram, newton_schulz};
 use crate::solvers::moment_coefficients;
 

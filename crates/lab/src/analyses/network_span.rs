@@ -2,10 +2,10 @@
 
 use super::study::ISOTROPIC;
 use super::{Analysis, DIM, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::memory::outside_span;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::memory::outside_span;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
 use crate::stats::mean;
 
 /// Registry row.

@@ -1,10 +1,10 @@
 //! Q2: online gradient descent makes no error on the newest pair.
 
 use super::{Analysis, Lab, Outcome, solver};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::memory::forgetting;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::memory::forgetting;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -1,10 +1,10 @@
 //! E1: the printed start of Newton's iteration sits on the boundary of divergence.
 
 use super::{Analysis, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::steps::Steps;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

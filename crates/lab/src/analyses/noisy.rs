@@ -4,8 +4,8 @@ use super::error_maps::maps;
 use super::layer_errors::superlinear;
 use super::study::NOISY;
 use super::{Analysis, Lab, Outcome};
-use crate::claims::Bound;
 use crate::error::Result;
+use crate::findings::claims::Bound;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -3,12 +3,12 @@
 use super::bench::Lab;
 use super::study::{ISOTROPIC, LSTM, Study};
 use super::{Analysis, DIM, LAST, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::memory::forgetting;
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
-use crate::memory::forgetting;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
+use crate::learners::steps::Steps;
 use crate::stats::{Estimate, bootstrap, line};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2};
 
 use super::{Analysis, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
 use crate::constructions::operations::{
     aff, div, inner_product, mov, mov_softmax, mul, mul_gelu, reciprocal_grid, sum, sum_softmax,
     sum_with_two_heads,
 };
 use crate::constructions::transformer::{Activation, Columns, Layer, Transformer};
 use crate::constructions::{Positions, Slots};
+use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke, Table};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke, Table};
 use crate::linalg::dot;
-use crate::seed::Seed;
 use crate::stats::line;
 
 /// Registry row: the summation lemma.

@@ -5,13 +5,13 @@ use super::convergence::by_length;
 use super::shown::maps_figure;
 use super::study::ISOTROPIC;
 use super::{Analysis, LAST, Lab, Outcome, POINTS};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::rates::Trend;
+use crate::compare::similarity::View;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::learner::Trajectory;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::Trajectory;
 use crate::probe::State;
-use crate::rates::Trend;
-use crate::similarity::View;
 use crate::stats::bootstrap;
 
 /// Registry row.

@@ -3,10 +3,10 @@
 use super::compared::{Compared, Measure};
 use super::study::{ISOTROPIC, MIDDLE_RULE, ONLINE, Rival, middle};
 use super::{Analysis, DIM, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::similarity::of_weights_by_length;
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
-use crate::similarity::of_weights_by_length;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
 use crate::stats::{Estimate, bootstrap, mean};
 
 /// Registry row.

@@ -4,11 +4,11 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::{Analysis, DIM, LAST, Lab, Outcome, POINTS};
-use crate::claims::{Bound, Claim, Kind};
+use crate::data::prompts::{Prompts, Task};
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series};
 use crate::linalg::{gram, least_squares};
-use crate::prompts::{Prompts, Task};
 use crate::stats::{Estimate, bootstrap};
 
 /// Registry row.

@@ -5,12 +5,12 @@ use super::compared::{Compared, Measure};
 use super::convergence::by_length;
 use super::study::{ISOTROPIC, LSTM, MIDDLE_RULE, middle};
 use super::{Analysis, LAST, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::similarity::View;
+use crate::data::prompts::Prompts;
 use crate::error::Result;
-use crate::figure::{Figure, Panel};
-use crate::learner::Trajectory;
-use crate::prompts::Prompts;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Figure, Panel};
+use crate::learners::Trajectory;
 use crate::stats::bootstrap;
 
 /// Registry row.

@@ -3,11 +3,11 @@
 use ndarray::{Array2, Array3};
 
 use super::{Analysis, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::data::prompts::{Prompts, Task};
 use crate::error::Result;
-use crate::figure::{Figure, HeatmapPanel, Panel};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Figure, HeatmapPanel, Panel};
 use crate::networks::{AttentionSpec, NetworkSpec, Weights, tokens};
-use crate::prompts::{Prompts, Task};
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

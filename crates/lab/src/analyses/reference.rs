@@ -1,13 +1,13 @@
 //! Reference numbers of the algorithms: kept so that a change in any of them is noticed.
 
 use super::{Analysis, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::similarity::{Metric, View, of_errors};
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::learner::Trajectory;
-use crate::similarity::{Metric, View, of_errors};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::Trajectory;
+use crate::learners::steps::Steps;
 use crate::stats::mean;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -1,11 +1,11 @@
 //! E2: the two ReLU heads of the proof need opposite value matrices.
 
 use super::{Analysis, DIM, Lab, Outcome, POINTS};
-use crate::claims::{Bound, Claim, Kind};
+use crate::data::prompts::Task;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
 use crate::linalg::{dot, frobenius_of_square, norm};
-use crate::prompts::Task;
 use crate::solvers::Problem;
 use crate::stats::mean;
 

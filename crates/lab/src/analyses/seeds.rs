@@ -4,11 +4,11 @@ use super::bench::Lab;
 use super::compared::{Compared, Measure};
 use super::study::{ISOTROPIC, MIDDLE_RULE, Study};
 use super::{Analysis, LAST, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::rates::Trend;
+use crate::compare::similarity::View;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use crate::rates::Trend;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
 use crate::stats::{over_runs, over_runs_log};
 
 /// Registry row.

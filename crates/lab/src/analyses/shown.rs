@@ -3,8 +3,8 @@
 use super::bench::Lab;
 use super::compared::Compared;
 use super::study::{MIDDLE_RULE, Study};
-use crate::figure::{Figure, Scale, Table};
-use crate::rates::{Trend, fit_rate};
+use crate::compare::rates::{Trend, fit_rate};
+use crate::findings::figure::{Figure, Scale, Table};
 
 /// What other choices of the middle layers would have given.
 pub fn ranges_table(id: &str, maps: &[&Compared]) -> Table {

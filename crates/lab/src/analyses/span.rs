@@ -1,13 +1,13 @@
 //! TH6: every sum of moments keeps its weights in the span of the inputs read.
 
 use super::{Analysis, DIM, Lab, Outcome, POINTS, solver};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::memory::outside_span;
+use crate::compare::similarity::induced_weights;
+use crate::data::prompts::Task;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::memory::outside_span;
-use crate::prompts::Task;
-use crate::similarity::induced_weights;
-use crate::steps::Steps;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

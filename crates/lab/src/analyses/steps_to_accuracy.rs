@@ -3,13 +3,13 @@
 use ndarray::{Array2, Array3};
 
 use super::{Analysis, Lab, Outcome, solver};
-use crate::claims::{Bound, Claim, Kind};
+use crate::data::prompts::{Prompts, Questions};
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::steps::Steps;
 use crate::linalg::norm;
-use crate::prompts::{Prompts, Questions};
 use crate::stats::line;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -2,11 +2,11 @@
 
 use super::bench::{Data, Lab};
 use super::{DIM, POINTS};
+use crate::data::prompts::Prompts;
 use crate::error::Result;
-use crate::learner::Trajectory;
-use crate::models;
-use crate::prompts::Prompts;
-use crate::steps::Steps;
+use crate::learners::Trajectory;
+use crate::learners::steps::Steps;
+use crate::networks::models;
 
 /// An algorithm and the steps of it that are searched.
 #[derive(Clone, Copy)]

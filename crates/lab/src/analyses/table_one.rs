@@ -3,11 +3,11 @@
 use super::compared::{Compared, Measure};
 use super::study::{ISOTROPIC, LSTM, ONLINE, Study};
 use super::{Analysis, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::matching::advantage;
+use crate::compare::similarity::View;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use crate::matching::advantage;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
 use crate::stats::Estimate;
 
 /// Registry row.

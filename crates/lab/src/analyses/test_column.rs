@@ -1,9 +1,9 @@
 //! E6: the test column must be kept out of S.
 
 use super::{Analysis, DIM, Lab, Outcome, POINTS};
-use crate::claims::{Bound, Claim, Kind};
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
 use crate::linalg::{add_outer, axpy, dot, frobenius_of_square, matvec, newton_schulz};
 use crate::stats::{Estimate, mean};
 

@@ -2,11 +2,11 @@
 
 use super::constructed::{ITERATIONS, by_step, grid, prompts, recipe, worst};
 use super::{Analysis, DIM, LAST, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
 use crate::constructions::picture::picture;
 use crate::constructions::{Misprints, Recipe, Variant, build, build_with};
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

@@ -4,12 +4,12 @@ use super::compared::{Compared, Measure};
 use super::shown::{best_table, maps_figure};
 use super::study::ISOTROPIC;
 use super::{Analysis, DIM, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::matching::advantage;
+use crate::compare::rates::Trend;
+use crate::compare::similarity::View;
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use crate::matching::advantage;
-use crate::rates::Trend;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
 use crate::stats::Estimate;
 
 /// Registry row.
@@ -100,7 +100,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
             x: Axis::new("Transformer layers", Scale::Linear),
             y: Axis::new("SimE(Newton) − SimE(GD)", Scale::Linear),
             series: curves,
-            references: vec![crate::figure::Reference { label: "alike".into(), at: crate::figure::At::Y(0.0) }],
+            references: vec![crate::findings::figure::Reference { label: "alike".into(), at: crate::findings::figure::At::Y(0.0) }],
         })],
     });
     Ok(Outcome { claims, figures, tables })

@@ -4,16 +4,16 @@ use ndarray::Array3;
 
 use super::bench::{Data, Lab};
 use super::{Analysis, DIM, Outcome, heatmap_panel};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::matching;
+use crate::compare::rates::fit_rate;
+use crate::compare::similarity::{Metric, View, of_errors};
+use crate::data::prompts::{Prompts, Questions};
 use crate::error::Result;
-use crate::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::learner::{Learner, Trajectory};
-use crate::matching;
-use crate::prompts::{Prompts, Questions};
-use crate::rates::fit_rate;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Trajectory};
 use crate::registry::Id;
-use crate::similarity::{Metric, View, of_errors};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const RELU: Analysis = Analysis {

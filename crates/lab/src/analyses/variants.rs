@@ -5,13 +5,13 @@ use super::compared::{Compared, Measure};
 use super::convergence::by_length;
 use super::study::{ISOTROPIC, LSTM, Study};
 use super::{Analysis, LAST, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::rates::Trend;
+use crate::compare::similarity::View;
+use crate::data::prompts::Prompts;
 use crate::error::Result;
-use crate::figure::{Figure, Panel, Scale};
-use crate::learner::Trajectory;
-use crate::prompts::Prompts;
-use crate::rates::Trend;
-use crate::similarity::View;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{Figure, Panel, Scale};
+use crate::learners::Trajectory;
 use crate::stats::{Estimate, bootstrap};
 
 /// Registry row.

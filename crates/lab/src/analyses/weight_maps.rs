@@ -4,10 +4,10 @@ use super::compared::{Compared, Measure};
 use super::shown::{best_figure, best_table, maps_figure};
 use super::study::{ISOTROPIC, ONE_HEAD, SKEWED, Study};
 use super::{Analysis, Lab, Outcome};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::rates::Trend;
 use crate::error::Result;
-use crate::figure::Scale;
-use crate::rates::Trend;
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::Scale;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

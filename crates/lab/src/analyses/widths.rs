@@ -2,12 +2,12 @@
 
 use super::study::ISOTROPIC;
 use super::{Analysis, DIM, LAST, Lab, Outcome, POINTS};
-use crate::claims::{Bound, Claim, Kind};
+use crate::compare::similarity::{Metric, View, of_errors};
 use crate::error::Result;
-use crate::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
-use crate::similarity::{Metric, View, of_errors};
+use crate::findings::claims::{Bound, Claim, Kind};
+use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
+use crate::learners::steps::Steps;
 use crate::stats::mean;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: Analysis = Analysis {

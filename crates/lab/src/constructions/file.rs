@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::checkpoint::{with_sorted_header, write_whole};
+use engine::model::checkpoint::{with_sorted_header, write_whole};
 use ndarray::{Array1, Array2};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};

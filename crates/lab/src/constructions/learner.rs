@@ -7,11 +7,11 @@ use rayon::prelude::*;
 
 use super::transformer::{Columns, Layer};
 use super::{Construction, Variant};
+use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
-use crate::learner::{Learner, Trajectory, Unit};
-use crate::prompts::{Prompts, Questions};
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Trajectory, Unit};
 use crate::registry::Id;
-use crate::steps::Steps;
 
 /// A construction that answers prompts.
 ///

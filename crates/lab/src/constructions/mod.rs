@@ -19,9 +19,9 @@ pub mod transformer;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
 use crate::linalg::{Spectrum, gram, norm};
-use crate::prompts::Prompts;
 
 pub use gate::Positions;
 pub use learner::{Constructed, deviations};

@@ -6,8 +6,8 @@
 use rayon::prelude::*;
 
 use super::gram::Gram;
+use crate::data::seed::Seed;
 use crate::linalg::{dot, vectorised};
-use crate::seed::Seed;
 
 /// Prompts in a minibatch, as in the paper, and the most minibatches; with more prompts they grow instead.
 pub const BATCH: usize = 64;

@@ -4,15 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use engine::intervene::{Intervention, Part};
-use engine::networks::{Mode, Network};
+use engine::model::ablation::{Intervention, Part};
+use engine::model::networks::{Mode, Network};
 
 use super::Probed;
 use super::pass::{GROUP, LANES, Reader, per_thread};
+use crate::data::prompts::Task;
+use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::networks::Weights;
-use crate::prompts::Task;
-use crate::seed::Seed;
 
 /// A part of a network and what becomes of it. Layers count from 1, heads from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,12 +14,12 @@ use super::adam;
 use super::gram::Gram;
 use super::pass::{GROUP, LANES, Reader, per_thread};
 use super::read::{ReadOut, State};
+use crate::data::prompts::{Prompts, Task};
+use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::learners::steps::Steps;
 use crate::networks::Weights;
-use crate::prompts::{Prompts, Task};
-use crate::seed::Seed;
 use crate::solvers;
-use crate::steps::Steps;
 
 /// Prompts that read-outs are judged on, never fitted to.
 pub const HELD_OUT: usize = 1280;

@@ -1,6 +1,6 @@
 //! Sums over hidden states, from which a least-squares read-out and the loss of any affine read-out follow.
 
-use engine::matmul::add_gram;
+use engine::cpu::gemm::general::add_gram;
 
 use crate::linalg::{dot, solve_positive_definite};
 
@@ -77,8 +77,8 @@ impl Gram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::seed::Seed;
     use crate::linalg::least_squares;
-    use crate::seed::Seed;
 
     /// Rows `[n, width + 2]` of states, a one, and a target that is affine but for noise.
     fn rows(width: usize, n: usize) -> Vec<f64> {

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::{Change, Instead, MEAN_PROMPTS, Means, Opened, Options, Probed, find, usual_task};
+use crate::data::prompts::Task;
+use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::prompts::Task;
 use crate::registry::{Row, Setting, Spec};
-use crate::seed::Seed;
 
 /// The settings of a network, which follow its path after commas.
 pub const SETTINGS: &[Setting] = &[

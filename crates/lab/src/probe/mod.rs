@@ -20,24 +20,24 @@ mod saved;
 
 use std::sync::Arc;
 
-use engine::intervene::Intervention;
-use engine::runner::QueryRunner;
+use engine::cpu::executor::QueryRunner;
+use engine::model::ablation::Intervention;
 use ndarray::{Array3, Array4, s};
 
 pub use change::{Change, Instead, MEAN_PROMPTS, Means};
-pub use engine::intervene::Part;
+pub use engine::model::ablation::Part;
 pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
 pub use learner::{SETTINGS, build};
 pub use open::{Found, Opened, find, usual_task};
 pub use read::{ReadOut, State};
 
+use crate::data::prompts::{Prompts, Questions, Task};
+use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::learner::{Learner, Trajectory, Unit};
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Trajectory, Unit};
 use crate::networks::Weights;
-use crate::prompts::{Prompts, Questions, Task};
 use crate::registry::Id;
-use crate::seed::Seed;
-use crate::steps::Steps;
 use pass::{GROUP, Reader, part, per_thread};
 
 /// A network with a read-out per layer.

@@ -7,11 +7,11 @@ use engine::interchange;
 
 use super::saved::{Saved, beside, hash};
 use super::{Options, Probed};
+use crate::data::prompts::Task;
+use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, TaskSpec};
 use crate::networks::Weights;
-use crate::prompts::Task;
-use crate::seed::Seed;
+use crate::networks::experiment::{Experiment, TaskSpec};
 
 /// A network that was found, and what is known about it.
 #[derive(Clone)]
@@ -67,7 +67,8 @@ pub fn find(path: &Path) -> Result<Found> {
         let why = "there is no such run; accepted: a directory made by iclab train, or a checkpoint";
         return Err(Error::Content { path: path.into(), why: why.into() });
     }
-    let own = path.is_file().then(|| engine::checkpoint::metadata(path).ok()).flatten().unwrap_or_default();
+    let own =
+        path.is_file().then(|| engine::model::checkpoint::metadata(path).ok()).flatten().unwrap_or_default();
     let failed = |e: interchange::InterchangeError| Error::BadData(e.to_string());
     let model = if own.contains_key(interchange::NETWORK) {
         interchange::load_model(path).map_err(failed)?

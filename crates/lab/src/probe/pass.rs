@@ -3,14 +3,14 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::intervene::Intervention;
-use engine::networks::{Mode, Scope};
-use engine::runner::Runner;
+use engine::cpu::executor::Runner;
+use engine::model::ablation::Intervention;
+use engine::model::networks::{Mode, Scope};
 use rayon::ThreadPoolBuilder;
 
+use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
 use crate::networks::{Weights, tokens};
-use crate::prompts::Prompts;
 
 /// Prompts that a thread carries through the network together: few enough that states stay in its caches from one
 /// operation to the next, many enough to pay for packing the weights.

@@ -1,8 +1,8 @@
 //! Reading a prediction from a hidden state.
 
-use engine::networks::Network;
-use engine::ops::LayerNorm;
-use engine::runner::{QueryRunner, Runner};
+use engine::cpu::executor::{QueryRunner, Runner};
+use engine::cpu::ops::LayerNorm;
+use engine::model::networks::Network;
 
 use crate::linalg::vectorised;
 use crate::networks::Weights;

@@ -8,8 +8,8 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use super::fit::Fit;
 use super::read::{ReadOut, State};
 use crate::error::{Error, Result};
-use crate::experiment::TaskSpec;
 use crate::networks::Weights;
+use crate::networks::experiment::TaskSpec;
 
 /// Read-outs, and all that they depend on.
 pub struct Saved {
@@ -67,8 +67,8 @@ impl Saved {
         let bad = |e: safetensors::SafeTensorError| Error::Content { path: path.into(), why: e.to_string() };
         let view = TensorView::new(Dtype::F64, shape, &bytes).map_err(bad)?;
         let bytes = safetensors::serialize([(TENSOR, view)], Some(entries)).map_err(bad)?;
-        let bytes = engine::checkpoint::with_sorted_header(bytes);
-        Ok(engine::checkpoint::write_whole(path, &bytes)?)
+        let bytes = engine::model::checkpoint::with_sorted_header(bytes);
+        Ok(engine::model::checkpoint::write_whole(path, &bytes)?)
     }
 
     /// Reads a file; the error says in words what is wrong with it.

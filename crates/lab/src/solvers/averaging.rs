@@ -4,7 +4,7 @@ use super::classical::{Classical, InContext};
 use super::ols::answer_with;
 use super::problem::Problem;
 use super::{Laws, SolverRow};
-use crate::steps::Steps;
+use crate::learners::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {

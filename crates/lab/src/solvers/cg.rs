@@ -4,8 +4,8 @@ use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow};
+use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot, symmetric_matvec};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {

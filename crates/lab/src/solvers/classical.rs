@@ -4,11 +4,11 @@ use ndarray::{Array3, Array4};
 use rayon::prelude::*;
 
 use super::problem::{Moments, Problem};
+use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
-use crate::learner::{Learner, Trajectory, Unit};
-use crate::prompts::{Prompts, Questions};
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Trajectory, Unit};
 use crate::registry::{Id, Settings};
-use crate::steps::Steps;
 
 /// An algorithm that reads t pairs and then answers queries.
 pub trait InContext: Send + Sync {

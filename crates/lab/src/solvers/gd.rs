@@ -5,9 +5,9 @@ use super::iterative::{Filter, Form, Iterative, Solver};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow, form};
 use crate::error::Result;
+use crate::learners::steps::Steps;
 use crate::linalg::{Spectrum, axpy, symmetric_matvec};
 use crate::registry::{Setting, Settings};
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {

@@ -2,8 +2,8 @@
 
 use super::classical::InContext;
 use super::problem::Problem;
+use crate::learners::steps::Steps;
 use crate::linalg::{Spectrum, dot};
-use crate::steps::Steps;
 
 /// The update as on paper and nothing else.
 pub trait Solver: Send + Sync {

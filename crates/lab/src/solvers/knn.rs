@@ -3,8 +3,8 @@
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
 use super::{Laws, SolverRow};
+use crate::learners::steps::Steps;
 use crate::registry::Setting;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {

@@ -7,9 +7,9 @@ use super::iterative::{Iterative, Solver};
 use super::line_search::{self, Descent, LineSearch};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow};
+use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot};
 use crate::registry::Setting;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {

@@ -3,10 +3,10 @@
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
 use super::{Laws, SolverRow};
+use crate::data::seed::Seed;
+use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot, vectorised};
 use crate::registry::Setting;
-use crate::seed::Seed;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {

@@ -26,7 +26,7 @@ pub use newton::moment_coefficients;
 pub use problem::Problem;
 
 use crate::error::Result;
-use crate::learner::Learner;
+use crate::learners::Learner;
 use crate::registry::{Id, Row, Setting, Settings, Spec};
 
 /// One row of the registry of algorithms.

@@ -5,10 +5,10 @@ use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow};
 use crate::error::Result;
-use crate::learner::Learner;
+use crate::learners::Learner;
+use crate::learners::steps::Steps;
 use crate::linalg::{axpy, symmetric_matvec};
 use crate::registry::{Setting, Settings};
-use crate::steps::Steps;
 
 const SETTINGS: &[Setting] = &[
     Setting {

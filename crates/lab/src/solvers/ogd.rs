@@ -4,11 +4,11 @@ use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
 use super::{Laws, SolverRow};
-use crate::learner::Unit;
+use crate::data::seed::Seed;
+use crate::learners::Unit;
+use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot};
 use crate::registry::Setting;
-use crate::seed::Seed;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {

@@ -3,9 +3,9 @@
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
 use super::{Laws, SolverRow};
+use crate::learners::steps::Steps;
 use crate::linalg::{dot, least_squares, solve_positive_definite};
 use crate::registry::Setting;
-use crate::steps::Steps;
 
 const LAWS: Laws =
     Laws { rotation_equivariant: true, linear: true, exact_after: Some(1), closed_form: false };

@@ -6,10 +6,10 @@ use super::line_search::{self, Descent, LineSearch};
 use super::problem::Problem;
 use super::{LAMBDA, Laws, SolverRow};
 use crate::error::Result;
-use crate::learner::Learner;
+use crate::learners::Learner;
+use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot, symmetric_matvec};
 use crate::registry::{Setting, Settings};
-use crate::steps::Steps;
 
 const SETTINGS: &[Setting] = &[line_search::SETTING, LAMBDA];
 

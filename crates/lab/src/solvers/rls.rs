@@ -4,9 +4,9 @@ use super::classical::{Classical, InContext};
 use super::ols::answer_with;
 use super::problem::Problem;
 use super::{Laws, SolverRow};
+use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot, symmetric_matvec};
 use crate::registry::Setting;
-use crate::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {

@@ -1,8 +1,8 @@
 //! Analytic stand-ins with the shapes of real findings: error curves of Newton and gradient descent on a
 //! two-eigenvalue problem, and the cosine between their error vectors. Nothing here is measured.
 
-use lab::claims::{Bound, Claim, Findings, Kind};
-use lab::figure::{
+use lab::findings::claims::{Bound, Claim, Findings, Kind};
+use lab::findings::figure::{
     At, Axis, Block, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke,
     Table,
 };

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::seed::fnv1a;
+use lab::data::seed::fnv1a;
 
 use super::Opened;
 use crate::error::{Error, Result};
@@ -61,6 +61,6 @@ pub fn was_submitted(dir: &Path) -> bool {
 
 /// The last job that was submitted.
 pub fn last_job(dir: &Path) -> Option<String> {
-    let line = lab::runs::last_lines(&dir.join(JOBS), 1).pop()?;
+    let line = lab::networks::runs::last_lines(&dir.join(JOBS), 1).pop()?;
     Some(line.split_whitespace().next()?.to_string())
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::sweeps::Slurm;
+use lab::networks::sweeps::Slurm;
 
 use super::{JOBS, LOGS, job_name};
 use crate::error::{Error, Result};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use lab::runs::{self, note_failure};
-use lab::sweeps::Sweep;
+use lab::networks::runs::{self, note_failure};
+use lab::networks::sweeps::Sweep;
 
 use super::ask;
 use crate::device::DeviceArgs;

@@ -1,13 +1,13 @@
 //! Attention: one block per head of a prompt.
 
 use super::{Lowering, Parts, Place};
+use crate::cpu::ops::{Attention, Mask, Weighting};
 use crate::cuda::Precision;
 use crate::cuda::compiler::{ATTENTION, ATTENTION_BACKWARD, COMMON, FRAGMENTS, KernelSource};
 use crate::cuda::error::CudaError;
 use crate::cuda::product::Kind;
 use crate::cuda::program::{Argument, Command, Launch, Work};
-use crate::ops::{Attention, Mask, Weighting};
-use crate::plan::Mode;
+use crate::model::plan::Mode;
 
 /// Sizes of the attention kernels, as their source computes them.
 struct Sizes {

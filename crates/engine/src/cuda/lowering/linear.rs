@@ -1,9 +1,9 @@
 //! Linear maps: cuBLASLt products with bias and residual.
 
 use super::{Lowering, Parts};
+use crate::cpu::ops::{Activation, Epilogue, Linear};
 use crate::cuda::error::CudaError;
 use crate::cuda::product::{Fused, Kind, Matrix};
-use crate::ops::{Activation, Epilogue, Linear};
 
 /// Blocks and threads of kernels over single values.
 const VALUE_BLOCKS: usize = 1056;

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::{Lowering, Parts};
+use crate::cpu::ops::{LstmLayer, Op};
 use crate::cuda::Precision;
 use crate::cuda::compiler::{COMMON, FRAGMENTS, KernelSource, Kernels, LSTM};
 use crate::cuda::device::Pointer;
 use crate::cuda::error::CudaError;
 use crate::cuda::product::{Fused, Kind, Matrix};
 use crate::cuda::program::{Argument, Command, Launch, Work};
-use crate::ops::{LstmLayer, Op};
-use crate::plan::Mode;
+use crate::model::plan::Mode;
 
 /// The layers of a plan with what their kernels need.
 pub(super) struct Stack {

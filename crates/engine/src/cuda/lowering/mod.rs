@@ -19,10 +19,10 @@ use super::device::{Device, Memory, Pointer};
 use super::error::CudaError;
 use super::product::{Fused, Kind, Matrix, Product, Terms};
 use super::program::{Argument, Command, LANES, Launch, Work};
-use crate::ops::Op;
-use crate::params::Param;
-use crate::plan::{Mode, Var};
-use crate::runner::Graph;
+use crate::cpu::executor::Graph;
+use crate::cpu::ops::Op;
+use crate::model::parameters::Param;
+use crate::model::plan::{Mode, Var};
 use lstm::Stack;
 
 /// Device buffers of one network's parameters, shared by programs of several shapes.

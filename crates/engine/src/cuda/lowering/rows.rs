@@ -1,9 +1,9 @@
 //! Read-in, LayerNorm, read-out and loss.
 
 use super::{Lowering, Parts};
+use crate::cpu::ops::{Epilogue, LayerNorm, Linear, Op, ReadOut};
 use crate::cuda::error::CudaError;
 use crate::cuda::product::Kind;
-use crate::ops::{Epilogue, LayerNorm, Linear, Op, ReadOut};
 
 /// Threads of kernels with a warp per row, and rows per block.
 const ROW_THREADS: usize = 256;

@@ -2,13 +2,13 @@
 //! allow. Everywhere else cuBLASLt multiplies, and what follows is a kernel of its own.
 
 use super::{Lowering, Parts};
+use crate::cpu::ops::{Activation, Epilogue, Linear, Op};
 use crate::cuda::Precision;
 use crate::cuda::compiler::{COMMON, GELU, KernelSource, WIDE};
 use crate::cuda::device::{Device, Pointer};
 use crate::cuda::error::CudaError;
 use crate::cuda::program::{Argument, Command, Launch, Work};
-use crate::ops::{Activation, Epilogue, Linear, Op};
-use crate::plan::Mode;
+use crate::model::plan::Mode;
 
 /// As in the kernels: rows of a tile, columns of a panel, tiles in shared memory.
 const TILE: usize = 64;

@@ -1,0 +1,144 @@
+//! Times whole training steps on made-up numbers.
+
+use std::time::Instant;
+
+use crate::EngineError;
+use crate::cpu::executor::Profile;
+use crate::cpu::parallel::on_pool;
+use crate::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use crate::model::optim::adam::{Adam, AdamConfig};
+use crate::model::parameters::{RandomSource, SplitMix};
+
+/// One network at one shape.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// A short name.
+    pub name: &'static str,
+    /// The network.
+    pub network: Network,
+    /// Prompts per step.
+    pub batch: usize,
+    /// Points per prompt; a prompt has twice as many tokens.
+    pub points: usize,
+}
+
+/// What a run measured.
+#[derive(Debug, Clone)]
+pub struct Timing {
+    /// Name of the case.
+    pub name: &'static str,
+    /// Parameters.
+    pub params: usize,
+    /// Milliseconds of each step, in order.
+    pub ms: Vec<f64>,
+    /// Bytes of all buffers, parameters, gradients and moments.
+    pub bytes: usize,
+    /// Loss of the last step.
+    pub loss: f32,
+}
+
+impl Timing {
+    /// The median time.
+    pub fn median_ms(&self) -> f64 {
+        let mut sorted = self.ms.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The shortest time.
+    pub fn best_ms(&self) -> f64 {
+        self.ms.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// The paper's Transformer at the end of its curriculum.
+pub fn r1() -> Case {
+    Case { name: "r1", network: Network::Gpt2(Gpt2Config::default()), batch: 64, points: 41 }
+}
+
+/// A small Transformer: 3 layers of width 64.
+pub fn small() -> Case {
+    let config =
+        Gpt2Config { features: 5, positions: 22, width: 64, layers: 3, heads: 2, ..Default::default() };
+    Case { name: "small", network: Network::Gpt2(config), batch: 64, points: 11 }
+}
+
+/// The paper's LSTM.
+pub fn lstm() -> Case {
+    Case { name: "lstm", network: Network::Lstm(LstmConfig::default()), batch: 64, points: 41 }
+}
+
+/// Times steps of forward, loss, backward, clipping and Adam.
+pub fn train(case: &Case, warm: usize, steps: usize) -> Result<Timing, EngineError> {
+    let layout = case.network.layout();
+    let mut params = layout.initial(&SplitMix::new(1));
+    let mut grads = vec![0.0; layout.len()];
+    let mut adam = Adam::new(AdamConfig::default(), layout.len());
+    let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
+    let (tokens, targets) = prompts(case);
+    runner.set_tokens(&tokens)?;
+    runner.set_targets(&targets)?;
+    let mut loss = f32::NAN;
+    let mut ms = Vec::with_capacity(steps);
+    for step in 0..warm + steps {
+        let start = Instant::now();
+        on_pool(|| {
+            loss = runner.gradients(&params, &mut grads);
+            adam.step(&mut params, &grads, 1e-4, Some(1.0));
+        });
+        if step >= warm {
+            ms.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    let bytes = runner.bytes() + 16 * layout.len();
+    Ok(Timing { name: case.name, params: layout.len(), ms, bytes, loss })
+}
+
+/// Milliseconds by kind of operation, and of the optimiser: the shortest of `steps` training steps after a warm one.
+pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
+    let layout = case.network.layout();
+    let mut params = layout.initial(&SplitMix::new(1));
+    let mut grads = vec![0.0; layout.len()];
+    let mut adam = Adam::new(AdamConfig::default(), layout.len());
+    let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
+    let (tokens, targets) = prompts(case);
+    runner.set_tokens(&tokens)?;
+    runner.set_targets(&targets)?;
+    let mut shortest = Profile::new();
+    for step in 0..=steps {
+        runner.start_profile();
+        let optimiser = on_pool(|| {
+            runner.gradients(&params, &mut grads);
+            let start = Instant::now();
+            adam.step(&mut params, &grads, 1e-4, Some(1.0));
+            start.elapsed().as_secs_f64() * 1e3
+        });
+        let mut profile = runner.start_profile();
+        profile.insert("clip and Adam".into(), optimiser);
+        if step > 0 {
+            for (name, ms) in profile {
+                let slot = shortest.entry(name).or_insert(ms);
+                *slot = slot.min(ms);
+            }
+        }
+    }
+    Ok(shortest)
+}
+
+/// Linear regression prompts: x and w normal, y = w·x; tokens x₁, (y₁, 0, …), x₂, …
+fn prompts(case: &Case) -> (Vec<f32>, Vec<f32>) {
+    let (random, d) = (SplitMix::new(2), case.network.features());
+    let mut tokens = vec![0.0; case.batch * 2 * case.points * d];
+    let mut targets = Vec::with_capacity(case.batch * case.points);
+    for (point, pair) in tokens.chunks_exact_mut(2 * d).enumerate() {
+        let prompt = point / case.points;
+        let mut y = 0.0;
+        for (i, x) in pair[..d].iter_mut().enumerate() {
+            *x = random.normal("x", (point * d + i) as u64);
+            y += *x * random.normal("w", (prompt * d + i) as u64);
+        }
+        pair[d] = y;
+        targets.push(y);
+    }
+    (tokens, targets)
+}

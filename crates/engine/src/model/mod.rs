@@ -1,0 +1,8 @@
+//! What is trained, whatever the device: parameters, networks as plans of operations, optimisers, checkpoints.
+
+pub mod ablation;
+pub mod checkpoint;
+pub mod networks;
+pub mod optim;
+pub mod parameters;
+pub mod plan;

@@ -1,0 +1,183 @@
+//! A stack of LSTM layers with linear read-in and read-out, as `torch.nn.LSTM` computes it.
+
+use super::{positive, torch_linear};
+use crate::cpu::executor::{Graph, Memory};
+use crate::cpu::ops::{Epilogue, Linear, LstmLayer, LstmQuery, MeanSquare, ReadOut};
+use crate::cpu::parallel::{prompts_per_group, prompts_per_recurrent_group};
+use crate::error::EngineError;
+use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
+use crate::model::plan::{Mode, PlanBuilder};
+
+/// Sizes of an LSTM; the default is the paper's network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LstmConfig {
+    /// Features of a token.
+    pub features: usize,
+    /// Width of every layer.
+    pub width: usize,
+    /// Layers.
+    pub layers: usize,
+}
+
+impl Default for LstmConfig {
+    fn default() -> Self {
+        Self { features: 20, width: 256, layers: 10 }
+    }
+}
+
+impl LstmConfig {
+    /// All parameters, in order, with PyTorch's names.
+    pub fn params(&self) -> Vec<ParamSpec> {
+        let h = self.width;
+        let init = Init::Uniform { bound: 1.0 / (h as f32).sqrt() };
+        let mut specs = torch_linear("read_in", self.features, h).to_vec();
+        for layer in 0..self.layers {
+            let mut add = |name: &str, shape: &[usize]| {
+                specs.push(ParamSpec::new(format!("lstm.{name}_l{layer}"), shape, init))
+            };
+            add("weight_ih", &[4 * h, h]);
+            add("weight_hh", &[4 * h, h]);
+            add("bias_ih", &[4 * h]);
+            add("bias_hh", &[4 * h]);
+        }
+        specs.extend(torch_linear("read_out", h, 1));
+        specs
+    }
+
+    /// Makes every layer above the first begin as (nearly) the identity: its candidate is its input, its input and output
+    /// gates are open, its forget gate is closed, and all else is small. Ten layers then leave the plateau as one
+    /// layer does; from PyTorch's start the signal is lost on the way up.
+    ///
+    /// # Panics
+    /// If `params` has not the length of the network's parameters.
+    pub fn pass_through(&self, params: &mut [f32]) {
+        const GAIN: f32 = 1.3;
+        const GATE: f32 = 3.0;
+        const REST: f32 = 0.1;
+        let (h, layout) = (self.width, ParamLayout::new(self.params()));
+        let place =
+            |name: &str, layer| layout.place(&format!("lstm.{name}_l{layer}")).expect("own parameter");
+        for layer in 1..self.layers {
+            for name in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"] {
+                place(name, layer).of_mut(params).iter_mut().for_each(|w| *w *= REST);
+            }
+            let weights = place("weight_ih", layer).of_mut(params);
+            (0..h).for_each(|i| weights[(2 * h + i) * h + i] += GAIN);
+            let bias = place("bias_ih", layer).of_mut(params);
+            for (gate, open) in [(0, GATE), (1, -GATE), (3, GATE)] {
+                bias[gate * h..(gate + 1) * h].iter_mut().for_each(|b| *b += open);
+            }
+        }
+    }
+
+    /// Plans the network for `batch` prompts of `tokens` tokens.
+    pub(super) fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
+        self.build(batch, tokens, mode, None)
+    }
+
+    /// Plans queries after a prefix.
+    pub(super) fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
+        let fits = |memory: &Memory| matches!(memory, Memory::Lstm(prefix) if prefix.width == self.width);
+        if prefix.memories.len() != self.layers || !prefix.memories.iter().all(fits) {
+            return Err(EngineError::Unsupported("the prefix was run by another network".into()));
+        }
+        self.build(prefix.batch, queries, Mode::Infer, Some(&prefix.memories))
+    }
+
+    fn build(
+        &self,
+        batch: usize,
+        tokens: usize,
+        mode: Mode,
+        prefix: Option<&[Memory]>,
+    ) -> Result<Graph, EngineError> {
+        positive("features", self.features)?;
+        positive("width", self.width)?;
+        let layout = ParamLayout::new(self.params());
+        let place = |name: String| -> Param { layout.place(&name).expect("own parameter") };
+        let pair = |name: &str| ["weight", "bias"].map(|part| place(format!("{name}.{part}")));
+        let (width, rows) = (self.width, batch * tokens);
+        let group = match prefix {
+            None => prompts_per_recurrent_group(batch),
+            Some(_) => prompts_per_group(batch, tokens),
+        };
+        let mut plan = PlanBuilder::new(mode, batch, group);
+        let input = plan.input(rows * self.features, false);
+        let mut stream = plan.kept(rows * width);
+        let sizes = [rows, self.features, width];
+        Linear::add(&mut plan, input, pair("read_in"), true, sizes, Epilogue::None, stream);
+        let mut hidden = vec![stream];
+        let mut memories = Vec::new();
+        for layer in 0..self.layers {
+            plan.begin_layer();
+            stream = match prefix {
+                None => {
+                    let params = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+                        .map(|name| place(format!("lstm.{name}_l{layer}")));
+                    let op = LstmLayer::add(&mut plan, stream, params, [batch, tokens, width, width]);
+                    memories.push(Memory::Lstm(op));
+                    op.out
+                }
+                Some(memories) => {
+                    let Memory::Lstm(prefix) = memories[layer] else {
+                        return Err(EngineError::Unsupported("the prefix was run by another network".into()));
+                    };
+                    LstmQuery::add(&mut plan, stream, prefix, tokens)
+                }
+            };
+            hidden.push(stream);
+        }
+        let stride = if prefix.is_none() { 2 } else { 1 };
+        let predictions = ReadOut::add(&mut plan, stream, pair("read_out"), [batch, tokens, width], stride);
+        let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
+        let loss = targets.map(|targets| MeanSquare::add(&mut plan, predictions, targets));
+        Ok(Graph {
+            plan: plan.finish(loss),
+            mode,
+            batch,
+            tokens,
+            given: tokens,
+            longest: usize::MAX,
+            features: self.features,
+            params: layout.len(),
+            input,
+            targets,
+            hidden,
+            streams: Vec::new(),
+            last: stream,
+            predictions,
+            loss,
+            memories,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::networks::Network;
+    use crate::model::parameters::SplitMix;
+
+    /// Cosine between what the first layer says and what the last one does.
+    fn carried(pass_through: bool) -> f64 {
+        let config = LstmConfig { features: 3, width: 16, layers: 6 };
+        let network = Network::Lstm(config.clone());
+        let mut params = network.layout().initial(&SplitMix::new(1));
+        if pass_through {
+            config.pass_through(&mut params);
+        }
+        let mut runner = network.runner(4, 10, Mode::Infer).unwrap();
+        let tokens: Vec<f32> = (0..120).map(|i| (i as f32 * 0.7).sin()).collect();
+        runner.set_tokens(&tokens).unwrap();
+        runner.forward(&params);
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+        let (first, last) = (runner.hidden(1), runner.hidden(6));
+        dot(first, last) / (dot(first, first) * dot(last, last)).sqrt()
+    }
+
+    #[test]
+    fn layers_may_begin_as_the_identity() {
+        assert!(carried(true) > 0.9, "{}", carried(true));
+        assert!(carried(false) < 0.5, "{}", carried(false));
+    }
+}

@@ -1,0 +1,122 @@
+//! Function classes. To add one: a file with a `ROW`, and a line in [`FUNCTIONS`].
+
+mod decision_tree;
+mod linear;
+mod quadratic;
+mod two_layer;
+
+use crate::data::seed::Draws;
+use crate::error::Result;
+use crate::registry::{Row, Setting, Settings, Spec};
+
+/// A distribution over functions.
+pub trait FunctionClass: Send + Sync {
+    /// Draws the function of one prompt.
+    fn draw(&self, dim: usize, draws: &mut Draws) -> Box<dyn Function>;
+
+    /// Standard deviation of the noise that is added to its values in a prompt.
+    fn noise(&self) -> f64 {
+        0.0
+    }
+
+    /// The algorithm that predicts labels best, by its text: given the pairs read, its answer is the mean of the label.
+    /// `None` where none of the registry does.
+    fn best_learner(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether the class exists in this dimension.
+    fn check(&self, _dim: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// The class as plain data, where a device can draw from it too.
+    fn on_device(&self) -> Option<DeviceFunction> {
+        None
+    }
+}
+
+/// A function class as plain data, noise apart: what a device needs to draw the same functions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DeviceFunction {
+    /// wᵀx, all of w or a random subset of it, or the sign of the sum.
+    Linear {
+        /// Coordinates that are kept; all when absent.
+        nonzero: Option<usize>,
+        /// Whether the label is the sign.
+        sign: bool,
+    },
+    /// Σ wᵢxᵢ² / √3.
+    Quadratic,
+    /// Two-layer network.
+    TwoLayer {
+        /// Hidden units.
+        hidden: usize,
+        /// Whether both layers have a bias; if not, values are scaled by √(2/hidden).
+        bias: bool,
+        /// Whether the first layer is divided by √d.
+        fan_in: bool,
+        /// tanh instead of ReLU.
+        tanh: bool,
+    },
+    /// Full binary tree on the signs of coordinates.
+    DecisionTree {
+        /// Levels of decisions.
+        depth: usize,
+    },
+}
+
+/// One function R^d → R.
+pub trait Function {
+    /// f(x)
+    fn value(&self, x: &[f64]) -> f64;
+}
+
+impl<F: Fn(&[f64]) -> f64> Function for F {
+    fn value(&self, x: &[f64]) -> f64 {
+        self(x)
+    }
+}
+
+/// One row of the registry of function classes.
+pub struct FunctionRow {
+    /// Name in configs and on the command line.
+    pub name: &'static str,
+    /// What it is, one line.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub cite: &'static str,
+    /// Its settings.
+    pub settings: &'static [Setting],
+    /// Whether its values are linear in x and free of noise, so that least squares with t ≥ d recovers it.
+    pub linear: bool,
+    /// Builds it.
+    pub build: fn(&Settings) -> Result<Box<dyn FunctionClass>>,
+}
+
+impl Row for FunctionRow {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn settings(&self) -> &'static [Setting] {
+        self.settings
+    }
+}
+
+/// Every function class.
+pub const FUNCTIONS: &[FunctionRow] = &[
+    linear::LINEAR,
+    linear::NOISY,
+    linear::SPARSE,
+    linear::CLASSIFICATION,
+    quadratic::ROW,
+    two_layer::RELU,
+    two_layer::TANH,
+    decision_tree::ROW,
+];
+
+/// Builds a function class from its name and settings.
+pub fn build(spec: &Spec) -> Result<Box<dyn FunctionClass>> {
+    let (row, settings) = spec.find("function", FUNCTIONS)?;
+    (row.build)(&settings)
+}

@@ -1,0 +1,24 @@
+//! x ~ N(0, I).
+
+use super::{DeviceInputs, InputLaw, Inputs, InputsRow};
+use crate::data::seed::Seed;
+
+/// Registry row.
+pub const ROW: InputsRow = InputsRow {
+    name: "gaussian",
+    summary: "x ~ N(0, I), the isotropic case",
+    settings: &[],
+    build: |_| Ok(Box::new(Gaussian)),
+};
+
+struct Gaussian;
+
+impl Inputs for Gaussian {
+    fn law(&self, _dim: usize, _seed: Seed, _stream: &str, _index: u64) -> InputLaw {
+        InputLaw { root: None }
+    }
+
+    fn on_device(&self) -> Option<DeviceInputs> {
+        Some(DeviceInputs::Gaussian)
+    }
+}

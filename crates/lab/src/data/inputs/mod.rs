@@ -1,0 +1,88 @@
+//! Input distributions. To add one: a file with a `ROW`, and a line in [`INPUTS`].
+
+mod gaussian;
+mod skewed;
+
+use crate::data::seed::{Draws, Seed};
+use crate::error::Result;
+use crate::linalg::dot;
+use crate::registry::{Row, Setting, Settings, Spec};
+
+/// A distribution over laws of inputs: what is common to one prompt is drawn once for it.
+pub trait Inputs: Send + Sync {
+    /// The law that prompt `index` of a stream draws its inputs from.
+    fn law(&self, dim: usize, seed: Seed, stream: &str, index: u64) -> InputLaw;
+
+    /// Whether the distribution exists in this dimension.
+    fn check(&self, _dim: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// The distribution as plain data, where a device can draw from it too.
+    fn on_device(&self) -> Option<DeviceInputs> {
+        None
+    }
+}
+
+/// An input distribution as plain data: what a device needs to draw the same inputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DeviceInputs {
+    /// N(0, I).
+    Gaussian,
+    /// N(0, Σ), half of the eigenvalues κ, the rest 1, in a random basis.
+    Skewed {
+        /// Condition number.
+        kappa: f64,
+        /// Whether eigenvalues are scaled so that tr Σ = d.
+        trace_normalised: bool,
+        /// How many consecutive prompts share a basis.
+        share: u64,
+    },
+}
+
+/// x = root · z with z standard normal, or z itself. Plain data, so that a device can sample from it too.
+pub struct InputLaw {
+    /// Σ^{1/2} `[d,d]` row-major; identity when absent.
+    pub root: Option<Vec<f64>>,
+}
+
+impl InputLaw {
+    /// Draws one input.
+    pub fn draw(&self, draws: &mut Draws, x: &mut [f64]) {
+        draws.fill_normal(x);
+        if let Some(root) = &self.root {
+            let z = x.to_vec();
+            x.iter_mut().zip(root.chunks_exact(z.len())).for_each(|(x, row)| *x = dot(row, &z));
+        }
+    }
+}
+
+/// One row of the registry of input distributions.
+pub struct InputsRow {
+    /// Name in configs and on the command line.
+    pub name: &'static str,
+    /// What it is, one line.
+    pub summary: &'static str,
+    /// Its settings.
+    pub settings: &'static [Setting],
+    /// Builds it.
+    pub build: fn(&Settings) -> Result<Box<dyn Inputs>>,
+}
+
+impl Row for InputsRow {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn settings(&self) -> &'static [Setting] {
+        self.settings
+    }
+}
+
+/// Every input distribution.
+pub const INPUTS: &[InputsRow] = &[gaussian::ROW, skewed::ROW];
+
+/// Builds an input distribution from its name and settings.
+pub fn build(spec: &Spec) -> Result<Box<dyn Inputs>> {
+    let (row, settings) = spec.find("inputs", INPUTS)?;
+    (row.build)(&settings)
+}

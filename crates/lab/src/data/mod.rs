@@ -1,0 +1,7 @@
+//! Prompts: inputs from a distribution, labels from a function class, every number a pure function of (seed, stream, index).
+
+pub mod functions;
+pub mod inputs;
+pub mod prompts;
+pub mod sampling;
+pub mod seed;

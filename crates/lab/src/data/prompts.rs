@@ -1,0 +1,229 @@
+//! Prompts: x₁, y₁, x₂, y₂, … of one function each, and how they are sampled.
+//!
+//! Axes, everywhere: `s` step, `b` prompt, `t` pairs read so far, `d` feature.
+
+use ndarray::{Array2, Array3, ArrayView2, Axis};
+use rayon::prelude::*;
+
+use crate::data::functions::{self, DeviceFunction, FunctionClass};
+use crate::data::inputs::{self, DeviceInputs, Inputs};
+use crate::data::seed::Seed;
+use crate::error::{Error, Result};
+use crate::registry::Spec;
+
+/// A batch of prompts. `ys[b,t]` is the label of `xs[b,t,:]`; a learner predicts it from the t pairs before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompts {
+    /// Inputs `[b, n, d]`.
+    pub xs: Array3<f64>,
+    /// Labels `[b, n]`.
+    pub ys: Array2<f64>,
+}
+
+impl Prompts {
+    /// Checks that shapes agree, nothing is empty and every number is finite.
+    pub fn new(xs: Array3<f64>, ys: Array2<f64>) -> Result<Prompts> {
+        let (b, n, d) = xs.dim();
+        if ys.dim() != (b, n) {
+            let (yb, yn) = ys.dim();
+            return Err(Error::BadData(format!(
+                "xs has shape [{b}, {n}, {d}] but ys has shape [{yb}, {yn}]; accepted: ys of shape [{b}, {n}]"
+            )));
+        }
+        if b == 0 || n == 0 || d == 0 {
+            return Err(Error::BadData(format!(
+                "xs has shape [{b}, {n}, {d}]; accepted: at least one prompt, one point and one dimension"
+            )));
+        }
+        if let Some(((b, t, d), value)) = xs.indexed_iter().find(|(_, v)| !v.is_finite()) {
+            return Err(Error::BadData(format!("xs[{b}, {t}, {d}] is {value}; accepted: finite numbers")));
+        }
+        if let Some(((b, t), value)) = ys.indexed_iter().find(|(_, v)| !v.is_finite()) {
+            return Err(Error::BadData(format!("ys[{b}, {t}] is {value}; accepted: finite numbers")));
+        }
+        let standard =
+            |a: Array3<f64>| if a.is_standard_layout() { a } else { a.as_standard_layout().to_owned() };
+        let ys = if ys.is_standard_layout() { ys } else { ys.as_standard_layout().to_owned() };
+        Ok(Prompts { xs: standard(xs), ys })
+    }
+
+    /// The first `count` prompts (all when there are fewer), each cut after its first `points` points.
+    pub fn head(&self, count: usize, points: usize) -> Prompts {
+        let (count, points) = (count.min(self.count()), points.min(self.points()));
+        let xs = self.xs.slice(ndarray::s![..count, ..points, ..]).to_owned();
+        let ys = self.ys.slice(ndarray::s![..count, ..points]).to_owned();
+        Prompts { xs, ys }
+    }
+
+    /// Number of prompts.
+    pub fn count(&self) -> usize {
+        self.xs.dim().0
+    }
+
+    /// Points per prompt, n+1 in the paper's counting.
+    pub fn points(&self) -> usize {
+        self.xs.dim().1
+    }
+
+    /// Dimension of an input.
+    pub fn dim(&self) -> usize {
+        self.xs.dim().2
+    }
+
+    /// Inputs `[n, d]` and labels `[n]` of one prompt, row-major.
+    pub fn prompt(&self, b: usize) -> (&[f64], &[f64]) {
+        let (n, d) = (self.points(), self.dim());
+        let xs = self.xs.as_slice().expect("prompts are stored in standard layout");
+        let ys = self.ys.as_slice().expect("prompts are stored in standard layout");
+        (&xs[b * n * d..(b + 1) * n * d], &ys[b * n..(b + 1) * n])
+    }
+
+    /// Mean square of all labels: the scale errors are measured on when E`[y²]` ≠ d.
+    pub fn label_power(&self) -> f64 {
+        self.ys.iter().map(|y| y * y).sum::<f64>() / self.ys.len() as f64
+    }
+}
+
+/// Prompts together with fresh queries from the same input law: what an algorithm *would* answer.
+#[derive(Clone, Debug)]
+pub struct Questions {
+    /// The prefixes come from these prompts.
+    pub prompts: Prompts,
+    /// Prefix lengths at which every query is asked, ascending.
+    pub lengths: Vec<usize>,
+    /// Queries `[b, q, d]`.
+    pub queries: Array3<f64>,
+}
+
+/// What is asked of a learner: a law of inputs, a class of functions, and the size of a prompt.
+pub struct Task {
+    inputs: Box<dyn Inputs>,
+    function: Box<dyn FunctionClass>,
+    /// Dimension of an input.
+    pub dim: usize,
+    /// Points per prompt.
+    pub points: usize,
+}
+
+impl Task {
+    /// Builds a task from registry names, e.g. `("linear", "skewed:kappa=100", 20, 41)`.
+    pub fn new(function: &str, inputs: &str, dim: usize, points: usize) -> Result<Task> {
+        if dim == 0 || dim > 1024 || points == 0 || points > 100_000 {
+            return Err(Error::BadData(format!(
+                "a prompt of {points} points in {dim} dimensions; accepted: 1 to 100000 points, 1 to 1024 dimensions"
+            )));
+        }
+        let function = functions::build(&Spec::parse(function)?)?;
+        let inputs = inputs::build(&Spec::parse(inputs)?)?;
+        function.check(dim)?;
+        inputs.check(dim)?;
+        Ok(Task { inputs, function, dim, points })
+    }
+
+    /// Noise that is added to labels (standard deviation).
+    pub fn noise(&self) -> f64 {
+        self.function.noise()
+    }
+
+    /// The algorithm that predicts labels best, where one of the registry does: its answer is the label's mean given the
+    /// pairs read.
+    pub fn best_learner(&self) -> Option<String> {
+        self.function.best_learner()
+    }
+
+    /// Function class and input law as plain data; `None` where one of them has no such description.
+    pub fn on_device(&self) -> Option<(DeviceFunction, DeviceInputs)> {
+        Some((self.function.on_device()?, self.inputs.on_device()?))
+    }
+
+    /// Prompts `first .. first+count` of a stream: the same bits however they are cut into batches.
+    pub fn sample(&self, seed: Seed, stream: &str, first: u64, count: usize) -> Prompts {
+        let (n, d) = (self.points, self.dim);
+        let (mut xs, mut ys) = (vec![0.0; count * n * d], vec![0.0; count * n]);
+        xs.par_chunks_mut(n * d).zip(ys.par_chunks_mut(n)).enumerate().for_each(|(i, (xs, ys))| {
+            let index = first + i as u64;
+            let law = self.inputs.law(d, seed, &format!("{stream}/basis"), index);
+            let function = self.function.draw(d, &mut seed.at(&format!("{stream}/function"), index));
+            let mut points = seed.at(&format!("{stream}/inputs"), index);
+            let mut noise = seed.at(&format!("{stream}/noise"), index);
+            for (x, y) in xs.chunks_exact_mut(d).zip(ys) {
+                law.draw(&mut points, x);
+                *y = function.value(x);
+                if self.noise() > 0.0 {
+                    *y += self.noise() * noise.normal();
+                }
+            }
+        });
+        let xs = Array3::from_shape_vec((count, n, d), xs).expect("sized above");
+        let ys = Array2::from_shape_vec((count, n), ys).expect("sized above");
+        Prompts { xs, ys }
+    }
+
+    /// The same prompts with `count_queries` fresh queries each, to be asked after each of `lengths` pairs.
+    pub fn questions(
+        &self,
+        seed: Seed,
+        stream: &str,
+        first: u64,
+        count: usize,
+        lengths: Vec<usize>,
+        count_queries: usize,
+    ) -> Questions {
+        let prompts = self.sample(seed, stream, first, count);
+        let mut queries = Array3::zeros((count, count_queries, self.dim));
+        for (i, mut queries) in queries.axis_iter_mut(Axis(0)).enumerate() {
+            let index = first + i as u64;
+            let law = self.inputs.law(self.dim, seed, &format!("{stream}/basis"), index);
+            let mut draws = seed.at(&format!("{stream}/queries"), index);
+            for mut x in queries.rows_mut() {
+                law.draw(&mut draws, x.as_slice_mut().expect("rows of a fresh array are contiguous"));
+            }
+        }
+        Questions { prompts, lengths, queries }
+    }
+}
+
+impl Questions {
+    /// Asks each prompt its own inputs again (forgetting): after `length` pairs, queries are x₁…x_length.
+    pub fn reask(prompts: Prompts, length: usize) -> Questions {
+        let queries = prompts.xs.slice(ndarray::s![.., ..length, ..]).to_owned();
+        Questions { prompts, lengths: vec![length], queries }
+    }
+
+    /// Queries `[q, d]` of one prompt.
+    pub fn of(&self, b: usize) -> ArrayView2<'_, f64> {
+        self.queries.index_axis(Axis(0), b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_and_lengths_do_not_change_bits() {
+        let task = Task::new("noisy-linear:sigma=0.3", "skewed:kappa=100", 6, 9).unwrap();
+        let whole = task.sample(Seed(3), "test", 0, 12);
+        for (first, count) in [(0, 5), (5, 4), (9, 3)] {
+            let part = task.sample(Seed(3), "test", first as u64, count);
+            assert_eq!(part.xs, whole.xs.slice(ndarray::s![first..first + count, .., ..]));
+            assert_eq!(part.ys, whole.ys.slice(ndarray::s![first..first + count, ..]));
+        }
+        let single = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        assert_eq!(single.install(|| task.sample(Seed(3), "test", 0, 12)), whole);
+        let short =
+            Task { points: 4, ..Task::new("noisy-linear:sigma=0.3", "skewed:kappa=100", 6, 9).unwrap() };
+        assert_eq!(short.sample(Seed(3), "test", 0, 12).xs, whole.xs.slice(ndarray::s![.., ..4, ..]));
+    }
+
+    #[test]
+    fn bad_arrays_are_named() {
+        let xs = Array3::<f64>::zeros((2, 3, 4));
+        let message = |xs: Array3<f64>, ys: Array2<f64>| Prompts::new(xs, ys).unwrap_err().to_string();
+        assert!(message(xs.clone(), Array2::zeros((2, 4))).contains("accepted: ys of shape [2, 3]"));
+        assert!(message(Array3::zeros((0, 3, 4)), Array2::zeros((0, 3))).contains("at least one prompt"));
+        let mut bad = xs.clone();
+        bad[[1, 2, 3]] = f64::NAN;
+        assert!(message(bad, Array2::zeros((2, 3))).contains("xs[1, 2, 3] is NaN"));
+    }
+}

@@ -1,0 +1,231 @@
+//! From a finished run to a network that is shipped: half the bytes, read-outs, a card, a picture of its training.
+
+use std::path::Path;
+
+use super::card::Judged;
+use super::{
+    CHECKPOINT, Card, Mark, PLAN, RECORDED, Recorded, check_task, files_under, moments, named, only_recorded,
+};
+use crate::data::prompts::Prompts;
+use crate::data::seed::Seed;
+use crate::error::{Error, Result};
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series};
+use crate::learners::Learner;
+use crate::networks::Weights;
+use crate::networks::experiment::Experiment;
+use crate::networks::runs::{self, Metrics};
+use crate::probe::{self, Options};
+
+/// Files that are taken over as they are.
+const TAKEN: [&str; 2] = [PLAN, "metrics.jsonl"];
+
+const READ_OUTS: &str = "readouts.safetensors";
+
+/// A network being added.
+pub struct Added {
+    /// Its card, complete but for the files that [`Added::seal`] counts.
+    pub card: Card,
+    /// Its loss during training.
+    pub figure: Figure,
+}
+
+/// What is kept of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Its weights as float16, and read-outs.
+    Weights,
+    /// What each layer says to the first evaluation prompts.
+    Predictions,
+}
+
+/// Writes a finished run, or a network that is shipped already, into the empty folder `to`, in that form, with plan and
+/// metrics; of checkpoints that it kept, predictions.
+pub fn add(
+    name: &str,
+    run: &Path,
+    to: &Path,
+    form: Form,
+    remark: &str,
+    tell: &(dyn Fn(&str) + Sync),
+) -> Result<Added> {
+    let experiment = Experiment::read(&run.join(PLAN))?;
+    check_task(named(name)?, &experiment, run)?;
+    let known = Known::of(run)?;
+    for file in TAKEN {
+        let from = run.join(file);
+        std::fs::copy(&from, to.join(file)).map_err(failed("copy", &from))?;
+    }
+    let metrics = read_metrics(&run.join("metrics.jsonl"))?;
+    let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
+    let parameters = network.layout().len();
+    let prompts = named(name)?.evaluation(Seed(0), RECORDED)?;
+    let (stored, learner): (String, Box<dyn Learner>) = match form {
+        Form::Weights => {
+            let checkpoint = run.join(CHECKPOINT);
+            let metadata = engine::model::checkpoint::metadata(&checkpoint)?;
+            let metadata = metadata.into_iter().filter(|(key, _)| !key.starts_with("adam.")).collect();
+            let weights = Weights::read(&checkpoint, network)?;
+            engine::model::checkpoint::save_half(
+                &to.join(CHECKPOINT),
+                &weights.layout,
+                weights.params(),
+                &metadata,
+            )?;
+            // Read-outs that were fitted to the same weights before need not be fitted again; others are replaced.
+            let _ = std::fs::copy(run.join(READ_OUTS), to.join(READ_OUTS));
+            let opened = probe::find(to)?.open(None, &Options::default(), tell)?;
+            ("float16".into(), Box::new(opened.probed))
+        }
+        Form::Predictions => {
+            let recorded = if only_recorded(run) {
+                Recorded::read(&run.join(Recorded::FILE), name)?
+            } else {
+                let opened = probe::find(run)?.open(None, &Options::default(), tell)?;
+                tell(&format!("layers of {name} on {RECORDED} prompts"));
+                Recorded::of(&opened.probed, &prompts)?
+            };
+            recorded.write(&to.join(Recorded::FILE))?;
+            (format!("predictions of every layer on {RECORDED} prompts"), Box::new(recorded))
+        }
+    };
+    add_moments(run, to, &prompts.head(moments::RECORDED, prompts.points()), tell)?;
+    tell(&format!("judging {name} on {RECORDED} prompts"));
+    let card = Card {
+        name: name.into(),
+        about: named(name)?.about.into(),
+        experiment: experiment.name.clone(),
+        seed: experiment.training.seed,
+        steps: known.steps,
+        device: known.device,
+        seconds: metrics.last().map_or(f64::NAN, |m| m.seconds),
+        parameters,
+        stored,
+        prompts: known.prompts,
+        mean_loss: known.mean_loss,
+        bayes_floor: known.bayes_floor,
+        last_error_over_d: known.last_error_over_d,
+        remark: if remark.is_empty() { known.remark } else { remark.into() },
+        judged: Some(Judged::of(&*learner, &prompts)?),
+        files: Default::default(),
+    };
+    Ok(Added { figure: curve(&card, &metrics), card })
+}
+
+/// What a network says of itself: at the end of its run, or on its card.
+struct Known {
+    steps: u64,
+    device: String,
+    prompts: usize,
+    mean_loss: f64,
+    bayes_floor: Option<f64>,
+    last_error_over_d: f64,
+    remark: String,
+}
+
+impl Known {
+    fn of(run: &Path) -> Result<Known> {
+        if let Some(result) = runs::finished(run) {
+            return Ok(Known {
+                steps: result.steps,
+                device: runs::recorded_device(run).unwrap_or_default(),
+                prompts: result.prompts,
+                mean_loss: result.mean_loss,
+                bayes_floor: result.bayes_floor,
+                last_error_over_d: result.last_error_over_d,
+                remark: String::new(),
+            });
+        }
+        if !run.join(Card::FILE).is_file() {
+            let why = "is not finished; accepted: a run that `iclab train` has ended, or a shipped network";
+            return Err(Error::Content { path: run.to_path_buf(), why: why.into() });
+        }
+        let card = Card::read(run)?;
+        card.verify(run)?;
+        Ok(Known {
+            steps: card.steps,
+            device: card.device,
+            prompts: card.prompts,
+            mean_loss: card.mean_loss,
+            bayes_floor: card.bayes_floor,
+            last_error_over_d: card.last_error_over_d,
+            remark: card.remark,
+        })
+    }
+}
+
+/// What the checkpoints that a run kept say to some prompts.
+fn add_moments(run: &Path, to: &Path, prompts: &Prompts, tell: &(dyn Fn(&str) + Sync)) -> Result<()> {
+    let along = moments::kept(run);
+    if along.is_empty() {
+        return Ok(());
+    }
+    let folder = to.join(moments::FOLDER);
+    std::fs::create_dir(&folder).map_err(failed("create", &folder))?;
+    for (i, (step, path)) in along.iter().enumerate() {
+        tell(&format!("layers at step {step}, checkpoint {} of {}", i + 1, along.len()));
+        let file = folder.join(path.file_name().unwrap_or_default());
+        if Recorded::is(path) {
+            std::fs::copy(path, &file).map_err(failed("copy", path))?;
+        } else {
+            Recorded::of(&moments::probed(path)?, prompts)?.write(&file)?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error + use<> {
+    let path = path.to_path_buf();
+    move |source| Error::File { action, path: path.clone(), source }
+}
+
+impl Added {
+    /// Counts every file of the folder and writes the card.
+    pub fn seal(mut self, dir: &Path) -> Result<Card> {
+        for path in files_under(dir).map_err(failed("read", dir))? {
+            let bytes = std::fs::read(&path).map_err(failed("read", &path))?;
+            let name = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy().into_owned();
+            self.card.files.insert(name, Mark::of(&bytes));
+        }
+        let text = toml::to_string(&self.card).expect("cards are plain tables");
+        let path = dir.join(Card::FILE);
+        std::fs::write(&path, text).map_err(failed("write", &path))?;
+        Ok(self.card)
+    }
+}
+
+fn read_metrics(path: &Path) -> Result<Vec<Metrics>> {
+    let text = std::fs::read_to_string(path).map_err(failed("read", path))?;
+    let row = |(i, line): (usize, &str)| {
+        serde_json::from_str(line)
+            .map_err(|e| Error::Content { path: path.into(), why: format!("line {}: {e}", i + 1) })
+    };
+    text.lines().enumerate().map(row).collect()
+}
+
+/// Loss, and what remains above the smallest possible one, by training step.
+fn curve(card: &Card, metrics: &[Metrics]) -> Figure {
+    let points =
+        |value: &dyn Fn(&Metrics) -> f64| metrics.iter().map(|m| (m.step as f64, value(m))).collect();
+    let panel = |title: &str, y: &str, scale, series| {
+        Panel::Lines(LinesPanel {
+            title: title.into(),
+            x: Axis::new("training step", Scale::Linear),
+            y: Axis::new(y, scale),
+            series: vec![series],
+            references: vec![],
+        })
+    };
+    let mut panels =
+        vec![panel("Loss", "mean loss", Scale::Log10, Series::new(card.name.as_str(), points(&|m| m.loss)))];
+    if metrics.iter().any(|m| m.excess.is_some_and(|e| e > 0.0)) {
+        let excess = points(&|m| m.excess.filter(|e| *e > 0.0).unwrap_or(f64::NAN));
+        let title = "Above the smallest possible";
+        panels.push(panel(title, "excess loss", Scale::Log10, Series::new(card.name.as_str(), excess)));
+    }
+    Figure {
+        id: format!("{}-loss", card.name),
+        title: format!("Training of {}: {}", card.name, card.about),
+        caption: "The curriculum adds dimensions at first, so that the loss rises before it falls.".into(),
+        panels,
+    }
+}

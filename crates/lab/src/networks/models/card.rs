@@ -1,0 +1,178 @@
+//! The card of a shipped network: how it was trained, how good it is, and what its files must be.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use engine::hash::fnv1a_of;
+use serde::{Deserialize, Serialize};
+
+use crate::data::prompts::Prompts;
+use crate::data::seed::Seed;
+use crate::error::{Error, Result};
+use crate::learners::Learner;
+use crate::learners::steps::Steps;
+use crate::stats::mean;
+
+/// `card.toml` in a network's folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// `r1`, …
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// Experiment it was trained by; `plan.toml` beside the card has every setting.
+    pub experiment: String,
+    /// Seed of its training.
+    pub seed: u64,
+    /// Gradient steps.
+    pub steps: u64,
+    /// Where it was trained.
+    pub device: String,
+    /// Seconds that took.
+    pub seconds: f64,
+    /// Parameters.
+    pub parameters: usize,
+    /// How the weights are stored.
+    pub stored: String,
+    /// Fresh prompts on which the float32 weights were judged after training.
+    pub prompts: usize,
+    /// Mean squared error over all positions.
+    pub mean_loss: f64,
+    /// The smallest possible one, where known.
+    pub bayes_floor: Option<f64>,
+    /// Mean squared error over d after all pairs.
+    pub last_error_over_d: f64,
+    /// Anything else one should know.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub remark: String,
+    /// How good it is on prompts that everyone can draw again, with intervals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Judged>,
+    /// Every file beside the card.
+    pub files: BTreeMap<String, Mark>,
+}
+
+/// What is shipped, judged on the first evaluation prompts of seed 0 through the last layer's fitted read-out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judged {
+    /// How many prompts.
+    pub prompts: usize,
+    /// Mean squared error over all positions, and its interval over resampled prompts.
+    pub mean_loss: [f64; 3],
+    /// Mean squared error over d after all pairs, and its interval.
+    pub last_error_over_d: [f64; 3],
+}
+
+impl Judged {
+    /// Judges a network on some prompts.
+    pub fn of(network: &dyn Learner, prompts: &Prompts) -> Result<Judged> {
+        let last = network.default_steps().last();
+        let errors = network.trajectory(prompts, &Steps::single(last))?.errors(prompts, 0).mapv(|e| e * e);
+        let of = |values: Vec<f64>| {
+            let found = mean(Seed(0), &values);
+            [found.value, found.low, found.high]
+        };
+        let points = prompts.points();
+        let scale = 1.0 / prompts.dim() as f64;
+        Ok(Judged {
+            prompts: prompts.count(),
+            mean_loss: of(errors.rows().into_iter().map(|row| row.sum() / points as f64).collect()),
+            last_error_over_d: of(errors.column(points - 1).iter().map(|e| e * scale).collect()),
+        })
+    }
+}
+
+/// What a file must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mark {
+    /// Its size.
+    pub bytes: u64,
+    /// FNV-1a of its bytes, 16 hex digits.
+    pub checksum: String,
+}
+
+impl Mark {
+    /// The mark of some bytes.
+    pub fn of(bytes: &[u8]) -> Mark {
+        Mark { bytes: bytes.len() as u64, checksum: format!("{:016x}", fnv1a_of(bytes.iter().copied())) }
+    }
+}
+
+impl Card {
+    /// Its name in a folder.
+    pub const FILE: &str = "card.toml";
+
+    /// Reads the card of a folder.
+    pub fn read(dir: &Path) -> Result<Card> {
+        let path = dir.join(Card::FILE);
+        let text = std::fs::read_to_string(&path).map_err(|source| Error::File {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
+        toml::from_str(&text).map_err(|e| Error::Content { path, why: e.message().to_string() })
+    }
+
+    /// Checks that every file beside the card is there and is what it was.
+    pub fn verify(&self, dir: &Path) -> Result<()> {
+        let help = format!(
+            "restore it from the repository, or train the network again (iclab train experiments/{}.toml) and add it \
+             (iclab models add {} RUN)",
+            self.experiment, self.name
+        );
+        for (file, mark) in &self.files {
+            let path = dir.join(file);
+            let wrong = |why: String| Error::Content { path: path.clone(), why: format!("{why}; {help}") };
+            let bytes = std::fs::read(&path).map_err(|e| wrong(format!("cannot be read ({e})")))?;
+            let found = Mark::of(&bytes);
+            if found.bytes != mark.bytes {
+                return Err(wrong(format!("has {} bytes where its card says {}", found.bytes, mark.bytes)));
+            }
+            if found != *mark {
+                return Err(wrong(format!(
+                    "was altered: checksum {} where its card says {}",
+                    found.checksum, mark.checksum
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The card in words, as Markdown.
+    pub fn text(&self) -> String {
+        let floor = self.bayes_floor.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
+        let remark = if self.remark.is_empty() { String::new() } else { format!("\n{}\n", self.remark) };
+        let judged = self.judged.as_ref().map_or(String::new(), |judged| {
+            let ([loss, low, high], [error, least, most]) = (judged.mean_loss, judged.last_error_over_d);
+            format!(
+                "- as shipped, on the first {} evaluation prompts: mean loss {loss:.4} [{low:.4}, {high:.4}], error/d \
+                 {error:.2e} [{least:.2e}, {most:.2e}]\n",
+                judged.prompts
+            )
+        });
+        let size: u64 = self.files.values().map(|mark| mark.bytes).sum();
+        format!(
+            "# {}: {}\n\n\
+             - trained by `experiments/{}.toml`, seed {}, {} steps, {:.0} s on {}; every setting is in `plan.toml`\n\
+             - {} parameters; stored: {}; {:.1} MiB in all\n\
+             - over {} fresh prompts: mean loss {:.4}{floor}, error/d after all pairs {:.2e}\n{judged}{remark}\n\
+             ![loss during training](loss.svg)\n",
+            self.name,
+            self.about,
+            self.experiment,
+            self.seed,
+            self.steps,
+            self.seconds,
+            self.device,
+            self.parameters,
+            self.stored,
+            size as f64 / (1 << 20) as f64,
+            self.prompts,
+            self.mean_loss,
+            self.last_error_over_d
+        )
+    }
+}

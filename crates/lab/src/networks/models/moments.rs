@@ -1,0 +1,64 @@
+//! A network at moments of its training: checkpoints that a run kept, or what they said.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Recorded;
+use crate::data::prompts::Task;
+use crate::data::seed::Seed;
+use crate::error::{Error, Result};
+use crate::learners::Learner;
+use crate::probe::{self, Options, Probed};
+
+/// Prompts that the read-outs of one checkpoint are fitted to, and judged on: fewer than for a finished network, of which
+/// there is one.
+pub const FITTED: usize = 512;
+const JUDGED: usize = 256;
+/// Prompts that each moment answers once where only predictions are kept.
+pub const RECORDED: usize = 256;
+
+/// Where they are, in a run or in the folder of a shipped network.
+pub const FOLDER: &str = "kept";
+
+/// Files kept along a training run, with their steps, in order.
+pub fn kept(dir: &Path) -> Vec<(u64, PathBuf)> {
+    let entries = std::fs::read_dir(dir.join(FOLDER)).into_iter().flatten().flatten();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let step = name.strip_prefix("step-")?.strip_suffix(".safetensors")?.parse().ok()?;
+            Some((step, entry.path()))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Every kept moment as a learner. `tell` hears what is going on.
+pub fn of(dir: &Path, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+    let kept = kept(dir);
+    if kept.len() < 2 {
+        let why =
+            "holds no checkpoints along the way; accepted: a run trained with `keep = 20` under [training]";
+        return Err(Error::Content { path: dir.join(FOLDER), why: why.into() });
+    }
+    let count = kept.len();
+    let open = |(i, (step, path)): (usize, (u64, PathBuf))| -> Result<(u64, Arc<dyn Learner>)> {
+        if Recorded::is(&path) {
+            return Ok((step, Arc::new(Recorded::read(&path, &format!("step {step}"))?)));
+        }
+        tell(&format!("read-outs for step {step}, checkpoint {} of {count}", i + 1));
+        Ok((step, Arc::new(probed(&path)?)))
+    };
+    kept.into_iter().enumerate().map(open).collect()
+}
+
+/// A kept checkpoint with a read-out for every layer.
+pub fn probed(checkpoint: &Path) -> Result<Probed> {
+    let found = probe::find(checkpoint)?;
+    let spec = found.task.clone().unwrap_or_else(|| probe::usual_task(found.weights.network.features()));
+    let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
+    let seed = Seed(found.seed.unwrap_or(0));
+    let options = Options { prompts: Some(FITTED), held_out: JUDGED, ..Options::default() };
+    Probed::fit_with(found.name, found.weights, &task, seed, &options, &|_| ())
+}
