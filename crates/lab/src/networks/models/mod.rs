@@ -43,11 +43,22 @@ pub const FOLDER: &str = "models";
 pub const RECORDED: usize = 1280;
 /// A network of our own, small enough to be trained in a minute or two on two cores.
 pub const MINIATURE: &str = "miniature";
+/// How the names of networks trained by the paper's recipe end.
+const BY_THE_PAPER: &str = "-paper";
 
 impl Named {
-    /// The experiment that trains it fast.
+    /// The experiment that trains it: by the paper's recipe where its name says so, else by the fast one.
     pub fn experiment(&self) -> String {
-        if self.name == MINIATURE { self.name.to_string() } else { format!("{}-fast", self.name) }
+        match self.name.strip_suffix(BY_THE_PAPER) {
+            Some(name) => name.to_string(),
+            None if self.name == MINIATURE => self.name.to_string(),
+            None => format!("{}-fast", self.name),
+        }
+    }
+
+    /// Whether it was trained by the paper's recipe. Such networks lie beside the fast ones until analyses ask them.
+    pub fn by_the_paper(&self) -> bool {
+        self.name.ends_with(BY_THE_PAPER)
     }
 
     /// The command that trains it.
@@ -68,6 +79,7 @@ const fn isotropic(name: &'static str, about: &'static str) -> Named {
 /// Every network that an analysis may need.
 pub const NETWORKS: &[Named] = &[
     isotropic("r1", "Transformer of 12 layers and 8 heads"),
+    isotropic("r1-paper", "r1 by the paper's recipe"),
     isotropic("r1-seed1", "r1 from another seed"),
     isotropic("r1-seed2", "r1 from another seed"),
     isotropic("r1-seed3", "r1 from another seed"),
@@ -75,6 +87,7 @@ pub const NETWORKS: &[Named] = &[
     isotropic("r1-along", "r1 at twenty moments of its training"),
     isotropic("r1-relu", "r1 with ReLU in place of softmax"),
     Named { inputs: "skewed:kappa=100", ..isotropic("r2", "r1 on ill-conditioned data") },
+    Named { inputs: "skewed:kappa=100", ..isotropic("r2-paper", "r2 by the paper's recipe") },
     Named { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "r1 on noisy labels") },
     isotropic("r4", "Transformer of 12 layers and 1 head"),
     isotropic("r5", "Transformer of 24 layers and 8 heads"),
