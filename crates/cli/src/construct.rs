@@ -1,6 +1,6 @@
 //! `iclab construct`: weights that are an algorithm, with a README and a picture.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lab::constructions::{
@@ -222,9 +222,4 @@ fn compare(construction: &Construction, prompts: &Prompts) -> Result<(String, f6
 
 fn words(deviation: f64) -> String {
     if deviation.is_finite() { format!("{deviation:.1e}") } else { "beyond all bounds (it overflows)".into() }
-}
-
-/// Reads weights as a learner named after their file.
-pub fn learner(path: &Path) -> Result<Constructed> {
-    Ok(Constructed::new(format!("construct:{}", path.display()), file::read(path)?))
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lab::Steps;
+use lab::data::npz;
+use lab::learners::{self, Resolved};
 
 use crate::error::Result;
-use crate::npz::{self, Values};
-use crate::{learners, progress, task};
+use crate::progress;
 
 /// Run a learner on prompts and write its predictions
 ///
@@ -34,27 +35,20 @@ pub struct PredictArgs {
 
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<()> {
-    let learner = learners::build(&args.learner)?;
+    let Resolved { learner, notes } = learners::build(&args.learner, &|_| ())?;
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
     let steps = match &args.steps {
         Some(text) => Steps::parse(text)?,
         None => learner.default_steps(),
     };
-    let prompts = task::read_prompts(&args.prompts)?;
+    let prompts = npz::read_prompts(&args.prompts)?;
     let spinner = progress::spinner(&format!("{} on {} prompts", learner.id(), prompts.count()));
     let found = learner.trajectory(&prompts, &steps)?;
     spinner.finish_and_clear();
-    let (s, b, n) = found.values.dim();
-    let diverged: Vec<u64> = found.outcomes.iter().map(|o| o.diverged as u64).collect();
-    npz::write(
-        &args.out,
-        &[
-            ("steps", &[s], Values::Whole(steps.as_slice())),
-            ("values", &[s, b, n], Values::Real(found.values.as_slice().expect("standard layout"))),
-            ("diverged", &[s], Values::Whole(&diverged)),
-        ],
-    )?;
-    let left = diverged.iter().max().copied().unwrap_or(0);
+    npz::write_predictions(&args.out, &found)?;
+    let left = found.outcomes.iter().map(|o| o.diverged).max().unwrap_or(0);
     let note = if left > 0 { format!("; diverged on up to {left} prompts") } else { String::new() };
+    let (_, b, n) = found.values.dim();
     println!("{}: {} at steps {steps} on {b} prompts of {n} points{note}", args.out.display(), learner.id());
     Ok(())
 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lab::Seed;
+use lab::data::npz;
 
 use crate::error::Result;
-use crate::npz::{self, Values};
 use crate::progress;
 use crate::task::TaskArgs;
 
@@ -34,19 +35,12 @@ pub struct SampleArgs {
 
 /// Runs the command.
 pub fn run(args: &SampleArgs) -> Result<()> {
-    let task = args.task.task()?;
+    let task = args.task.sampled().task()?;
     let spinner = progress::spinner(&format!("sampling {} prompts", args.prompts));
-    let prompts = task.sample(args.task.seed(), "eval", args.first, args.prompts as usize);
+    let prompts = task.sample(Seed(args.task.seed), "eval", args.first, args.prompts as usize);
     spinner.finish_and_clear();
+    npz::write_prompts(&args.out, &prompts)?;
     let (b, n, d) = prompts.xs.dim();
-    let slice = "prompts are stored in standard layout";
-    npz::write(
-        &args.out,
-        &[
-            ("xs", &[b, n, d], Values::Real(prompts.xs.as_slice().expect(slice))),
-            ("ys", &[b, n], Values::Real(prompts.ys.as_slice().expect(slice))),
-        ],
-    )?;
     println!("{}: {b} prompts of {n} points in {d} dimensions", args.out.display());
     Ok(())
 }

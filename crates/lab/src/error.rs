@@ -117,6 +117,20 @@ pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone)
 }
 
 impl Error {
+    /// For `map_err` on file operations.
+    pub fn file(
+        action: &'static str,
+        path: impl Into<std::path::PathBuf>,
+    ) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::File { action, path, source }
+    }
+
+    /// A file whose content is wrong.
+    pub fn content(path: impl Into<std::path::PathBuf>, why: impl Into<String>) -> Error {
+        Error::Content { path: path.into(), why: why.into() }
+    }
+
     /// What TOML refuses of a file's text, with the line.
     pub fn toml(path: &std::path::Path, text: &str, refused: &toml::de::Error) -> Error {
         let line = refused.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());

@@ -18,6 +18,17 @@ pub struct Estimate {
     pub high: f64,
 }
 
+impl Estimate {
+    /// Nothing could be measured.
+    pub const NONE: Estimate = Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN };
+
+    /// The interval in words, to follow the value: ` (95 %: 0.43 to 0.55)`; nothing where there is none.
+    pub fn words(&self) -> String {
+        let Estimate { low, high, .. } = self;
+        if low.is_nan() || high.is_nan() { String::new() } else { format!(" (95 %: {low:.2} to {high:.2})") }
+    }
+}
+
 /// How often each of `count` prompts occurs in resample number `resample`.
 pub fn multiplicities(seed: Seed, resample: usize, count: usize) -> Vec<f64> {
     let mut draws = seed.at("bootstrap", resample as u64);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use lab::data::npz::{self, Values};
 use lab::findings::claims::Findings;
 use lab::networks::sweeps::{self, Bench, Measured, Sweep};
 use serde::Serialize;
@@ -12,7 +13,6 @@ use toml::Value;
 use super::survey::{counts, survey};
 use super::{Opened, PlanArgs};
 use crate::error::{Error, Result};
-use crate::npz::{self, Values};
 use crate::output::{Directory, print_aligned, write_file};
 use crate::{plan, progress, reproduce};
 
@@ -168,5 +168,5 @@ fn arrays(sweep: &Sweep, measured: &[Measured], path: &Path) -> Result<()> {
     let shape = [count];
     let mut written: Vec<(&str, &[usize], Values)> = vec![("point", &shape, Values::Whole(&points))];
     written.extend(all.iter().map(|(name, shape, values)| (name.as_str(), &shape[..], Values::Real(values))));
-    npz::write(path, &written)
+    Ok(npz::write(path, &written)?)
 }

@@ -1,7 +1,7 @@
 //! F5, right: who forgets early pairs.
 
 use super::{Analysis, DIM, Lab, Outcome, solver};
-use crate::compare::memory::forgetting;
+use crate::compare::forgetting::forgetting;
 use crate::error::Result;
 use crate::findings::claims::{Bound, Claim, Kind};
 use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};

@@ -2,7 +2,7 @@
 
 use super::study::ISOTROPIC;
 use super::{Analysis, DIM, Lab, Outcome};
-use crate::compare::memory::outside_span;
+use crate::compare::forgetting::outside_span;
 use crate::error::Result;
 use crate::findings::claims::{Bound, Claim, Kind};
 use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};

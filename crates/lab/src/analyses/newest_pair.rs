@@ -1,7 +1,7 @@
 //! Q2: online gradient descent makes no error on the newest pair.
 
 use super::{Analysis, Lab, Outcome, solver};
-use crate::compare::memory::forgetting;
+use crate::compare::forgetting::forgetting;
 use crate::error::Result;
 use crate::findings::claims::{Bound, Claim, Kind};
 use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};

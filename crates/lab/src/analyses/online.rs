@@ -3,7 +3,7 @@
 use super::bench::Lab;
 use super::study::{ISOTROPIC, LSTM, Study};
 use super::{Analysis, DIM, LAST, Outcome};
-use crate::compare::memory::forgetting;
+use crate::compare::forgetting::forgetting;
 use crate::error::Result;
 use crate::findings::claims::{Bound, Claim, Kind};
 use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};

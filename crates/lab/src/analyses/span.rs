@@ -1,7 +1,7 @@
 //! TH6: every sum of moments keeps its weights in the span of the inputs read.
 
 use super::{Analysis, DIM, Lab, Outcome, POINTS, solver};
-use crate::compare::memory::outside_span;
+use crate::compare::forgetting::outside_span;
 use crate::compare::similarity::induced_weights;
 use crate::data::prompts::Task;
 use crate::error::Result;

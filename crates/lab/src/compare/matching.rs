@@ -44,6 +44,12 @@ impl Matching {
             })
             .collect()
     }
+
+    /// The same as steps of B.
+    pub fn step_intervals(&self) -> Vec<Option<(u64, u64)>> {
+        let step = |i: usize| self.b.as_slice()[i];
+        self.intervals().into_iter().map(|i| i.map(|(low, high)| (step(low), step(high)))).collect()
+    }
 }
 
 /// Best match on all prompts.

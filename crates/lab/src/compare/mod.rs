@@ -1,6 +1,191 @@
-//! Two trajectories side by side: similarity at every pair of steps → best matches → rate.
+//! Two learners side by side: similarity at every pair of steps → best matches → rate. [`Comparison`] holds all of it.
 
+pub mod forgetting;
 pub mod matching;
-pub mod memory;
+pub mod plan;
 pub mod rates;
+mod shown;
 pub mod similarity;
+
+use crate::compare::matching::{Matching, best_match, bootstrap};
+use crate::compare::rates::{RateFit, Trend, fit_rate};
+use crate::compare::similarity::{Heatmap, InducedWeights, Metric, View, of_errors, of_weights};
+use crate::data::prompts::Prompts;
+use crate::data::seed::Seed;
+use crate::error::Result;
+use crate::learners::Trajectory;
+use crate::registry::Id;
+use crate::solvers;
+use crate::stats::{self, Estimate};
+
+/// Learner A against learner B: how alike they are at every pair of steps, which step of B is most like each step of A, and
+/// at what rate that step grows.
+///
+/// ```
+/// use lab::prelude::*;
+///
+/// let prompts = Task::new("linear", "gaussian", 5, 16)?.sample(Seed(0), "eval", 0, 64);
+/// let newton = solvers::build("newton")?.trajectory(&prompts, &Steps::range(0, 16))?;
+/// let gd = solvers::build("gd")?.trajectory(&prompts, &Steps::powers_of_two(0, 12))?;
+/// let found = Comparison::of_errors(&newton, &gd, &prompts)?.resampled(Seed(0)).over((3, 16));
+/// assert!(found.evidence(Trend::Exponential).value > 0.0); // gradient descent is exponentially slower
+/// let Estimate { low, high, .. } = found.per_step(Trend::Exponential);
+/// assert!(low < 0.5 && 0.5 < high); // one doubling of its steps for every two of Newton
+/// # Ok::<(), lab::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Similarity of every step of A with every step of B.
+    pub map: Heatmap,
+    /// For each step of A the most similar step of B.
+    pub matching: Matching,
+    /// Rate of the best matches over [`Comparison::range`]; `None` where fewer than three can be fitted.
+    pub fit: Option<RateFit>,
+    /// The similarity floor: what having converged is worth by itself. Both at their last steps, unless
+    /// [`Comparison::with_floor`] says otherwise.
+    pub floor: f64,
+    range: Option<(u64, u64)>,
+    seed: Option<Seed>,
+}
+
+impl Comparison {
+    /// Best matches of a map and their rate over all steps, without intervals.
+    pub fn new(map: Heatmap) -> Comparison {
+        let (matching, floor) = (best_match(&map), map.floor());
+        Comparison { map, matching, fit: None, floor, range: None, seed: None }.over((0, u64::MAX))
+    }
+
+    /// By the cosine of errors at every position from the first pair on (SimE), as in the paper. For other views and metrics:
+    /// `Comparison::new(of_errors(…)?)`.
+    pub fn of_errors(a: &Trajectory, b: &Trajectory, prompts: &Prompts) -> Result<Comparison> {
+        Ok(Comparison::new(of_errors(a, b, prompts, View::default(), Metric::Cosine)?))
+    }
+
+    /// By the cosine of induced weights (SimW), as in the paper.
+    pub fn of_weights(a: &InducedWeights, b: &InducedWeights) -> Comparison {
+        Comparison::new(of_weights(a, b, Metric::Cosine))
+    }
+
+    /// The same with matches under resampled prompts, from which all intervals follow.
+    pub fn resampled(mut self, seed: Seed) -> Comparison {
+        self.matching = bootstrap(&self.map, seed);
+        self.seed = Some(seed);
+        let range = self.range;
+        self.over(range)
+    }
+
+    /// The same with the rate fitted to the steps of A from the first to the last of `range`; to none when there is none.
+    pub fn over(mut self, range: impl Into<Option<(u64, u64)>>) -> Comparison {
+        self.range = range.into();
+        self.fit = self.range.and_then(|(first, last)| self.fit_over(first, last));
+        self
+    }
+
+    /// The same under another similarity floor, e.g. the best similarity of the exact solution; NaN where there is none.
+    pub fn with_floor(self, floor: f64) -> Comparison {
+        Comparison { floor, ..self }
+    }
+
+    /// The same with another name for learner A in figures and words.
+    pub fn named(mut self, a: &str) -> Comparison {
+        self.map.a.learner = Id { name: a.into(), given: Default::default() };
+        self
+    }
+
+    /// The rate over other steps of A than [`Comparison::range`].
+    pub fn fit_over(&self, first: u64, last: u64) -> Option<RateFit> {
+        fit_rate(&self.matching, first, last)
+    }
+
+    /// The first and last step of A to which the rate is fitted.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        self.range
+    }
+
+    /// Best step of B for the step `a` of A.
+    pub fn step_for(&self, a: u64) -> Option<u64> {
+        self.matching.step_for(a)
+    }
+
+    /// The same as a number: NaN where there is none.
+    pub fn best_step(&self, a: u64) -> f64 {
+        self.step_for(a).map_or(f64::NAN, |step| step as f64)
+    }
+
+    /// The same in words: `none` where there is none.
+    pub fn step_text(&self, a: u64) -> String {
+        self.step_for(a).map_or("none".into(), |step| step.to_string())
+    }
+
+    /// [`Comparison::best_step`] of every step of A.
+    pub fn best_steps(&self) -> Vec<f64> {
+        self.matching.a.as_slice().iter().map(|&a| self.best_step(a)).collect()
+    }
+
+    /// Best step of B for the last step of A, with its interval.
+    pub fn last_step(&self) -> Estimate {
+        let (low, high) =
+            self.matching.step_intervals().pop().flatten().map_or((f64::NAN, f64::NAN), as_numbers);
+        Estimate { value: self.best_step(self.matching.a.last()), low, high }
+    }
+
+    /// Similarity of the step at position `i` of A with its best match; an interval needs [`Comparison::resampled`].
+    pub fn similarity_at(&self, i: usize) -> Estimate {
+        let Some(best) = self.matching.best[i] else { return Estimate::NONE };
+        match self.seed {
+            Some(seed) => stats::mean(seed, &self.map.per_prompt.slice(ndarray::s![i, best, ..]).to_vec()),
+            None => Estimate { value: self.matching.similarity[i], ..Estimate::NONE },
+        }
+    }
+
+    /// Similarity of the last step of A with its best match.
+    pub fn last_similarity(&self) -> Estimate {
+        self.similarity_at(self.matching.best.len() - 1)
+    }
+
+    /// The highest similarity of any step of A with its best match.
+    pub fn highest(&self) -> f64 {
+        self.matching.similarity.iter().copied().fold(f64::NAN, f64::max)
+    }
+
+    /// How much better `trend` fits the best matches than the other trend: difference of BIC, positive for `trend`.
+    pub fn evidence(&self, trend: Trend) -> Estimate {
+        self.fit.as_ref().map_or(Estimate::NONE, |fit| fit.evidence(trend))
+    }
+
+    /// Steps (of a line) or doublings of steps (of an exponential) of B per step of A.
+    pub fn per_step(&self, trend: Trend) -> Estimate {
+        self.fit.as_ref().map_or(Estimate::NONE, |fit| fit.per_step(trend))
+    }
+
+    /// `Newton against GD`
+    pub fn title(&self) -> String {
+        let (a, b) = self.names();
+        format!("{a} against {b}")
+    }
+
+    /// The rate in a sentence.
+    pub fn describe(&self) -> String {
+        let Some(fit) = &self.fit else {
+            return "Too few best matches away from the ends of the search to fit a rate.".into();
+        };
+        let (a, b) = self.names();
+        let rate = fit.per_step(fit.trend);
+        let (value, interval) = (rate.value, rate.words());
+        match fit.trend {
+            Trend::Linear => format!("Linear: {value:.2} steps of {b} per step of {a}{interval}."),
+            Trend::Exponential => {
+                format!("Exponential: {value:.2} doublings of {b} steps per step of {a}{interval}.")
+            }
+        }
+    }
+
+    /// Both learners as figures name them.
+    pub fn names(&self) -> (String, String) {
+        (solvers::label(&self.map.a.learner), solvers::label(&self.map.b.learner))
+    }
+}
+
+fn as_numbers((low, high): (u64, u64)) -> (f64, f64) {
+    (low as f64, high as f64)
+}

@@ -1,9 +1,11 @@
 //! From best-matching steps to a rate: is B's step a line or an exponential of A's step?
 
+use std::f64::consts::LN_2;
+
 use serde::{Deserialize, Serialize};
 
 use crate::compare::matching::Matching;
-use crate::stats::{interval, line};
+use crate::stats::{Estimate, interval, line};
 
 /// The shape of a matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +63,34 @@ impl RateFit {
     /// BIC of the line minus BIC of the exponential: positive favours the exponential.
     pub fn evidence_for_exponential(&self) -> f64 {
         self.linear.bic - self.exponential.bic
+    }
+
+    /// How much better `trend` fits than the other: [`RateFit::evidence_for_exponential`], or the opposite for a line.
+    pub fn evidence(&self, trend: Trend) -> Estimate {
+        let sign = if trend == Trend::Linear { -1.0 } else { 1.0 };
+        let (low, high) = self.evidence_interval.unwrap_or((f64::NAN, f64::NAN));
+        let (low, high) = (sign * low, sign * high);
+        Estimate { value: sign * self.evidence_for_exponential(), low: low.min(high), high: low.max(high) }
+    }
+
+    /// Steps of B per step of A by the line, or doublings of B's steps per step of A by the exponential.
+    pub fn per_step(&self, trend: Trend) -> Estimate {
+        let (fit, interval, scale) = match trend {
+            Trend::Linear => (self.linear, self.linear_interval, 1.0),
+            Trend::Exponential => (self.exponential, self.exponential_interval, 1.0 / LN_2),
+        };
+        let (low, high) = interval.unwrap_or((f64::NAN, f64::NAN));
+        Estimate { value: fit.slope * scale, low: low * scale, high: high * scale }
+    }
+
+    /// The chosen rate in words: `a line of 2.95 steps per layer (95 %: 2.71 to 3.20)`, where `layer` is what A takes.
+    pub fn words(&self, one: &str) -> String {
+        let rate = self.per_step(self.trend);
+        let (words, what) = match self.trend {
+            Trend::Linear => ("a line of", "steps"),
+            Trend::Exponential => ("an exponential of", "doublings of steps"),
+        };
+        format!("{words} {:.2} {what} per {one}{}", rate.value, rate.words())
     }
 
     /// The chosen curve at a step of A.
@@ -167,7 +197,8 @@ mod tests {
         for grid in [Steps::range(0, 2000), Steps::powers_of_two(0, 12)] {
             let fit = fit_rate(&matching(grid, |a| 2u64.pow(a as u32 / 2)), 2, 20).unwrap();
             assert_eq!(fit.trend, Trend::Exponential);
-            assert!((fit.exponential.slope - 2f64.ln() / 2.0).abs() < 0.02, "{fit:?}");
+            assert!((fit.per_step(Trend::Exponential).value - 0.5).abs() < 0.028, "{fit:?}");
+            assert!(fit.evidence(Trend::Exponential).value > 0.0 && fit.evidence(Trend::Linear).value < 0.0);
         }
         let fit = fit_rate(&matching(Steps::range(0, 100), |a| 3 * a + 1), 0, 20).unwrap();
         assert_eq!(fit.trend, Trend::Linear);

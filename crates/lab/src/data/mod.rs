@@ -2,6 +2,7 @@
 
 pub mod functions;
 pub mod inputs;
+pub mod npz;
 pub mod prompts;
 pub mod sampling;
 pub mod seed;

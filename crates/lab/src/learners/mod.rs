@@ -1,6 +1,10 @@
 //! Learners and their trajectories: the heart of the lab.
 
+pub mod recorded;
+mod resolve;
 pub mod steps;
+
+pub use resolve::{Resolved, build, resolve};
 
 use std::fmt;
 

@@ -17,6 +17,7 @@ mod open;
 mod pass;
 mod read;
 mod saved;
+mod shown;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
 pub use learner::{SETTINGS, build};
 pub use open::{Found, Opened, find, usual_task};
 pub use read::{ReadOut, State};
+pub use shown::{LayerLook, LayerTable, over_training, without_parts};
 
 use crate::data::prompts::{Prompts, Questions, Task};
 use crate::data::seed::Seed;

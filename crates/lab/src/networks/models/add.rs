@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use super::card::Judged;
-use super::{
-    CHECKPOINT, Card, Mark, PLAN, RECORDED, Recorded, check_task, files_under, moments, named, only_recorded,
-};
+use super::{CHECKPOINT, Card, Mark, PLAN, RECORDED, check_task, files_under, moments, named, only_recorded};
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series};
 use crate::learners::Learner;
+use crate::learners::recorded::Recorded;
 use crate::networks::Weights;
 use crate::networks::experiment::Experiment;
 use crate::networks::runs::{self, Metrics};

@@ -4,7 +4,6 @@ mod add;
 mod card;
 mod fingerprint;
 pub mod moments;
-mod recorded;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,12 +13,12 @@ use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result, hint};
 use crate::learners::Learner;
+use crate::learners::recorded::Recorded;
 use crate::networks::experiment::Experiment;
 use crate::probe::{self, Found, Opened, Options, Probed, State};
 
 pub use add::{Added, Form, add};
 pub use card::{Card, Judged, Mark};
-pub use recorded::Recorded;
 
 /// A network of the paper: analyses ask for it by name.
 pub struct Named {

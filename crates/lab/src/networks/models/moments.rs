@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Recorded;
 use crate::data::prompts::Task;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::learners::Learner;
+use crate::learners::recorded::Recorded;
 use crate::probe::{self, Options, Probed};
 
 /// Prompts that the read-outs of one checkpoint are fitted to, and judged on: fewer than for a finished network, of which

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use super::plan::{Point, Quality, Sweep};
 use crate::analyses::study::{HALF_OCTAVES, middle_of};
-use crate::compare::matching::{Matching, best_match};
-use crate::compare::rates::fit_rate;
-use crate::compare::similarity::{Metric, View, of_errors};
+use crate::compare::Comparison;
+use crate::compare::rates::Trend;
 use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory};
 use crate::networks::Weights;
@@ -65,11 +64,11 @@ pub struct Layers {
 pub struct Bench<'a> {
     count: usize,
     tell: &'a (dyn Fn(&str) + Sync),
-    rivals: HashMap<String, Option<Arc<Rivals>>>,
+    baselines: HashMap<String, Option<Arc<Baselines>>>,
 }
 
 /// Prompts of a task and what algorithms make of them.
-struct Rivals {
+struct Baselines {
     prompts: Prompts,
     exact: Trajectory,
     newton: Trajectory,
@@ -79,7 +78,7 @@ struct Rivals {
 impl<'a> Bench<'a> {
     /// An empty bench; `tell` hears what is going on.
     pub fn new(count: usize, tell: &'a (dyn Fn(&str) + Sync)) -> Bench<'a> {
-        Bench { count, tell, rivals: HashMap::new() }
+        Bench { count, tell, baselines: HashMap::new() }
     }
 
     /// Measures a point, if its run is finished.
@@ -93,12 +92,12 @@ impl<'a> Bench<'a> {
         let task = &point.experiment.task;
         let tested = sweep.test.inputs.iter().map(|inputs| self.test(&found.weights, task, inputs));
         let tested = tested.collect::<Result<_>>()?;
-        let layers = match self.rivals(task)? {
+        let layers = match self.baselines(task)? {
             None => None,
-            Some(rivals) => {
+            Some(baselines) => {
                 let probed = found.open(None, &Options::default(), self.tell)?.probed;
-                let path = probed.trajectory(&rivals.prompts, &probed.default_steps())?;
-                Some(among(&path, &rivals)?)
+                let path = probed.trajectory(&baselines.prompts, &probed.default_steps())?;
+                Some(among(&path, &baselines)?)
             }
         };
         let reached = sweep.quality.and_then(|quality| reached(&rows, quality, point));
@@ -114,17 +113,17 @@ impl<'a> Bench<'a> {
         Ok(squared / (self.count * task.dim) as f64)
     }
 
-    fn rivals(&mut self, task: &TaskSpec) -> Result<Option<Arc<Rivals>>> {
+    fn baselines(&mut self, task: &TaskSpec) -> Result<Option<Arc<Baselines>>> {
         let key = format!("{task:?}");
-        if let Some(known) = self.rivals.get(&key) {
+        if let Some(known) = self.baselines.get(&key) {
             return Ok(known.clone());
         }
-        let made = self.make_rivals(task)?.map(Arc::new);
-        self.rivals.insert(key, made.clone());
+        let made = self.make_baselines(task)?.map(Arc::new);
+        self.baselines.insert(key, made.clone());
         Ok(made)
     }
 
-    fn make_rivals(&self, task: &TaskSpec) -> Result<Option<Rivals>> {
+    fn make_baselines(&self, task: &TaskSpec) -> Result<Option<Baselines>> {
         let Some(exact) = Task::new(&task.function, &task.inputs, task.dim, task.points)?.best_learner()
         else {
             return Ok(None);
@@ -143,7 +142,7 @@ impl<'a> Bench<'a> {
         let exact = path(&exact, &Steps::single(1))?;
         let newton = path(&newton, &Steps::range(0, 30))?;
         let gd = path(&gd, &Steps::parse(HALF_OCTAVES)?)?;
-        Ok(Some(Rivals { prompts, exact, newton, gd }))
+        Ok(Some(Baselines { prompts, exact, newton, gd }))
     }
 }
 
@@ -152,22 +151,17 @@ fn sample(task: &TaskSpec, count: usize) -> Result<Prompts> {
 }
 
 /// Every layer's best match among the steps of algorithms.
-fn among(path: &Trajectory, rivals: &Rivals) -> Result<Layers> {
-    let Rivals { prompts, exact, newton, gd } = rivals;
-    let map = |rival: &Trajectory| of_errors(path, rival, prompts, View::default(), Metric::Cosine);
-    let (by_newton, by_gd) = (best_match(&map(newton)?), best_match(&map(gd)?));
+fn among(path: &Trajectory, baselines: &Baselines) -> Result<Layers> {
+    let Baselines { prompts, exact, newton, gd } = baselines;
     let middle = middle_of(path, newton, prompts);
-    let fit = |matching: &Matching| middle.and_then(|(first, last)| fit_rate(matching, first, last));
-    let steps = |matching: &Matching| {
-        let layers = matching.a.as_slice().iter();
-        layers.map(|&layer| matching.step_for(layer).map_or(f64::NAN, |s| s as f64)).collect()
-    };
+    let with = |other| Ok::<_, Error>(Comparison::of_errors(path, other, prompts)?.over(middle));
+    let (exact, newton, gd) = (with(exact)?, with(newton)?, with(gd)?);
     Ok(Layers {
-        newton: steps(&by_newton),
-        gd: steps(&by_gd),
-        newton_slope: fit(&by_newton).map_or(f64::NAN, |fit| fit.linear.slope),
-        gd_slope: fit(&by_gd).map_or(f64::NAN, |fit| fit.exponential.slope / 2f64.ln()),
-        like_exact: best_match(&map(exact)?).similarity.last().copied().unwrap_or(f64::NAN),
+        newton: newton.best_steps(),
+        gd: gd.best_steps(),
+        newton_slope: newton.per_step(Trend::Linear).value,
+        gd_slope: gd.per_step(Trend::Exponential).value,
+        like_exact: exact.last_similarity().value,
     })
 }
 
@@ -200,22 +194,22 @@ mod tests {
     use crate::networks::experiment::Experiment;
 
     /// A network whose layer l is Newton's step 2l is worth two Newton steps a layer, and as many doublings of gradient
-    /// descent's steps as the law of Newton against it says (F26: best GD step 2^{k/2+½}, one doubling in two steps).
+    /// descent's steps as Newton against it gives (F26: best GD step 2^{k/2+½}, one doubling in two steps).
     #[test]
     fn slopes_are_those_of_a_known_algorithm() {
         let task = TaskSpec { function: "linear".into(), inputs: "gaussian".into(), dim: 20, points: 41 };
-        let rivals = Bench::new(64, &|_| ()).make_rivals(&task).unwrap().unwrap();
+        let baselines = Bench::new(64, &|_| ()).make_baselines(&task).unwrap().unwrap();
         let steps: Vec<usize> = (1..=9).map(|layer| 2 * layer).collect();
-        let values = rivals.newton.values.select(ndarray::Axis(0), &steps);
-        let id = rivals.newton.learner.clone();
-        let path = Trajectory::new(id, Unit::Layer, Steps::range(1, 9), values, &rivals.prompts).unwrap();
-        let layers = among(&path, &rivals).unwrap();
+        let values = baselines.newton.values.select(ndarray::Axis(0), &steps);
+        let id = baselines.newton.learner.clone();
+        let path = Trajectory::new(id, Unit::Layer, Steps::range(1, 9), values, &baselines.prompts).unwrap();
+        let layers = among(&path, &baselines).unwrap();
         assert_eq!(layers.newton, steps.iter().map(|&s| s as f64).collect::<Vec<_>>());
         assert!((layers.newton_slope - 2.0).abs() < 1e-9, "{}", layers.newton_slope);
         assert!((0.8..1.2).contains(&layers.gd_slope), "{}", layers.gd_slope);
         assert!(layers.like_exact > 0.97, "{}", layers.like_exact);
         let unknown = TaskSpec { function: "decision-tree".into(), ..task };
-        assert!(Bench::new(16, &|_| ()).make_rivals(&unknown).unwrap().is_none());
+        assert!(Bench::new(16, &|_| ()).make_baselines(&unknown).unwrap().is_none());
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
+use ndarray::{Array2, Array3};
 use zip::ZipArchive;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
+use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
-use crate::output;
+use crate::learners::Trajectory;
 
 /// Most bytes of one array that is read: 4 GiB.
 const LARGEST: u64 = 4 << 30;
@@ -159,7 +161,49 @@ pub fn write(path: &Path, arrays: &[(&str, &[usize], Values)]) -> Result<()> {
         zip.write_all(&header(kind, shape)).and_then(|()| zip.write_all(&bytes)).map_err(failed)?;
     }
     let bytes = zip.finish().map_err(|e| failed(e.into()))?.into_inner();
-    output::write_file(path, &bytes)
+    if path.is_dir() {
+        return Err(Error::content(path, "is a directory; accepted: the name of a file"));
+    }
+    Ok(engine::model::checkpoint::write_whole(path, &bytes)?)
+}
+
+/// Reads prompts from `xs` [b,n,d] and `ys` [b,n].
+pub fn read_prompts(path: &Path) -> Result<Prompts> {
+    let mut reader = Reader::open(path)?;
+    let xs = reader.array("xs", &["prompt", "point", "dimension"])?;
+    let ys = reader.array("ys", &["prompt", "point"])?;
+    let bad = |e: String| Error::content(path, e);
+    let xs = Array3::from_shape_vec((xs.shape[0], xs.shape[1], xs.shape[2]), xs.values)
+        .map_err(|e| bad(e.to_string()))?;
+    let ys = Array2::from_shape_vec((ys.shape[0], ys.shape[1]), ys.values).map_err(|e| bad(e.to_string()))?;
+    Prompts::new(xs, ys).map_err(|e| bad(e.to_string()))
+}
+
+/// Writes prompts as `xs` [b,n,d] and `ys` [b,n].
+pub fn write_prompts(path: &Path, prompts: &Prompts) -> Result<()> {
+    let (b, n, d) = prompts.xs.dim();
+    let slice = "prompts are stored in standard layout";
+    write(
+        path,
+        &[
+            ("xs", &[b, n, d], Values::Real(prompts.xs.as_slice().expect(slice))),
+            ("ys", &[b, n], Values::Real(prompts.ys.as_slice().expect(slice))),
+        ],
+    )
+}
+
+/// Writes predictions as `steps` [s], `values` [s,b,n] and `diverged` [s], the number of prompts left for good at each step.
+pub fn write_predictions(path: &Path, found: &Trajectory) -> Result<()> {
+    let (s, b, n) = found.values.dim();
+    let diverged: Vec<u64> = found.outcomes.iter().map(|o| o.diverged as u64).collect();
+    write(
+        path,
+        &[
+            ("steps", &[s], Values::Whole(found.steps.as_slice())),
+            ("values", &[s, b, n], Values::Real(found.values.as_slice().expect("standard layout"))),
+            ("diverged", &[s], Values::Whole(&diverged)),
+        ],
+    )
 }
 
 fn header(kind: &str, shape: &[usize]) -> Vec<u8> {

@@ -1,0 +1,123 @@
+//! A comparison as findings: summary, map, best-matching steps, table, and the numbers for programs.
+
+use serde_json::{Value, json};
+
+use super::Comparison;
+use super::plan::Plan;
+use super::rates::Trend;
+use crate::analyses::heatmap_panel;
+use crate::findings::claims::Findings;
+use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
+
+impl Comparison {
+    /// Everything a page about it shows.
+    pub fn findings(&self, plan: &Plan) -> Findings {
+        let summary = self.summary(plan);
+        let mut figures = vec![Figure {
+            id: "map".into(),
+            title: format!("{} of every pair of steps", self.map.label),
+            caption: format!(
+                "{summary} Outlined: best match of each column, with a whisker where its 95 % bootstrap interval is wider than one step."
+            ),
+            panels: vec![heatmap_panel("", &self.map, &self.matching)],
+        }];
+        if self.matching.a.len() > 1 {
+            figures.push(Figure {
+                id: "best-match".into(),
+                title: "Best-matching steps".into(),
+                caption: format!(
+                    "{} Matches at the ends of what was searched are not fitted.",
+                    self.describe()
+                ),
+                panels: vec![self.best_panel()],
+            });
+        }
+        Findings {
+            analysis: "compare".into(),
+            title: self.title(),
+            summary,
+            claims: vec![],
+            figures,
+            tables: vec![self.table()],
+            seconds: 0.0,
+        }
+    }
+
+    /// The numbers, for programs.
+    pub fn json(&self, plan: &Plan) -> Value {
+        let steps = self.matching.a.as_slice();
+        json!({
+            "a": plan.a, "b": plan.b, "measure": self.map.label, "prompts": self.map.prompts(),
+            "steps_a": steps,
+            "best": steps.iter().map(|&s| self.step_for(s)).collect::<Vec<_>>(),
+            "similarity": self.matching.similarity,
+            "floor": self.floor,
+            "rate": self.fit,
+        })
+    }
+
+    fn summary(&self, plan: &Plan) -> String {
+        let (label, count) = (self.map.label, self.map.prompts());
+        let task = &plan.task;
+        let data = if plan.prompts.ends_with(".npz") {
+            format!("{count} prompts of {}", plan.prompts)
+        } else {
+            format!("{} on {} inputs, d={}, {count} prompts", task.function, task.inputs, task.dim)
+        };
+        format!(
+            "{label}, {data}. {} Both at their last steps: {label} {:.4} (the similarity floor).",
+            self.describe(),
+            self.floor
+        )
+    }
+
+    fn best_panel(&self) -> Panel {
+        let steps = self.matching.a.as_slice().iter();
+        let matched = steps.map(|&s| (s as f64, self.best_step(s))).collect();
+        let none = (f64::NAN, f64::NAN);
+        let band = self.matching.step_intervals().into_iter().map(|i| i.map_or(none, super::as_numbers));
+        let mut series =
+            vec![Series::new("best match", matched).band(band.collect()).stroke(Stroke::LineMarkers)];
+        let mut scale = Scale::Linear;
+        if let Some(fit) = &self.fit {
+            let word = match fit.trend {
+                Trend::Linear => "linear fit",
+                Trend::Exponential => "exponential fit",
+            };
+            if fit.trend == Trend::Exponential {
+                scale = Scale::Log2;
+            }
+            let curve = fit.points.iter().map(|p| (p.0, fit.predict(p.0))).collect();
+            series.push(Series::new(word, curve).stroke(Stroke::Dashed));
+        }
+        Panel::Lines(LinesPanel {
+            title: String::new(),
+            x: Axis::new(self.map.a.label(), Scale::Linear),
+            y: Axis::new(self.map.b.label(), scale),
+            series,
+            references: vec![],
+        })
+    }
+
+    fn table(&self) -> Table {
+        let steps = self.matching.a.as_slice().iter().zip(self.matching.step_intervals());
+        let rows = steps.zip(&self.matching.similarity).map(|((&s, interval), similarity)| {
+            let interval = interval.map_or("–".into(), |(low, high)| format!("{low} to {high}"));
+            let best = self.step_for(s).map_or("–".into(), |b| b.to_string());
+            vec![s.to_string(), best, format!("{similarity:.4}"), interval]
+        });
+        let (a, b) = self.names();
+        Table {
+            id: "best-match".into(),
+            title: "Best-matching steps".into(),
+            caption: format!("For each step of {a} the best step of {b}."),
+            columns: vec![
+                self.map.a.label(),
+                self.map.b.label(),
+                self.map.label.into(),
+                "95 % interval".into(),
+            ],
+            rows: rows.collect(),
+        }
+    }
+}
