@@ -336,11 +336,9 @@ fn read_ledger(path: &Path) -> Result<(Vec<Findings>, Vec<NotRun>)> {
     let findings = ledger.analyses.into_iter().map(|group| Findings {
         analysis: group.analysis,
         title: group.title,
-        summary: String::new(),
         claims: group.claims,
-        figures: vec![],
-        tables: vec![],
         seconds: group.seconds,
+        ..Findings::default()
     });
     Ok((findings.collect(), ledger.not_run))
 }

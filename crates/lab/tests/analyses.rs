@@ -139,7 +139,7 @@ fn every_analysis_gives_claims_with_figures_and_says_why_one_fails() {
     let lab = lab(like_newton, 24);
     let (mut ids, mut pictures) = (HashSet::new(), HashSet::new());
     let mut asked: HashSet<&str> = HashSet::new();
-    for analysis in ANALYSES {
+    for analysis in ANALYSES.iter() {
         asked.extend(analysis.needs);
         let found = run(analysis, &lab).unwrap_or_else(|e| panic!("{}: {e}", analysis.id));
         assert!(!found.claims.is_empty() && !found.figures.is_empty(), "{}", analysis.id);

@@ -355,6 +355,7 @@ fn empty_findings_make_a_page_and_undefined_values_a_word() {
         }],
         tables: vec![],
         seconds: f64::NAN,
+        ..Findings::default()
     };
     assert!(crate::index_html(&[found], &About::default()).contains("<b class=\"num\">undefined</b>"));
 }

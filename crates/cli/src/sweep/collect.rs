@@ -64,6 +64,7 @@ pub fn run(args: &CollectArgs) -> Result<()> {
         figures: outcome.figures,
         tables: outcome.tables,
         seconds: start.elapsed().as_secs_f64(),
+        ..Findings::default()
     };
     let plan = Plan {
         command: "sweep collect",

@@ -1,81 +1,102 @@
-//! Analyses: each asks one question of the paper and answers with claims and figures.
-//! To add one: a file with a `ROW`, and a line in [`ANALYSES`].
+//! Analyses: a table whose rows each ask one question of the paper and answer with claims, figures and tables.
+//!
+//! ```text
+//! rows/paper/       F1 … F27, T1   the paper's figures and its table
+//! rows/statements/  Q1 … Q11       what the paper says between its figures
+//! rows/theory/      TH1 … TH6      the theorem and its lemmas, as weights
+//! rows/errata/      E1 … E7        misprints, both ways
+//! rows/beyond/      N1 … M1, REF   what the paper does not ask
+//! kit/              the lab, the settings, the notebook: what rows have in common
+//! ```
+//!
+//! A file is named after the rows that it defines: `f03_f16_f22_f24_error_maps.rs` has F3, F16, F22 and F24, and with them
+//! every claim `F3.…`. To add a row: a file with `ROWS`, and a line in its chapter's `mod.rs` (see `CONTRIBUTING.md`).
 
-pub mod bench;
-mod bfgs_is_dfp;
-mod causal_newton;
-mod compact_theorem;
-mod compared;
-mod constructed;
-mod convergence;
-pub mod emergence;
-mod error_maps;
-mod forgetting;
-mod gd_is_geometric;
-mod gd_step_size;
-mod ill_conditioned;
-pub mod interventions;
-mod known_algorithms;
-mod layer_errors;
-mod log_steps;
-mod miniature;
-mod moments;
-mod network_span;
-mod newest_pair;
-mod newton_boundary;
-mod noisy;
-mod online;
-mod operations;
-mod other_measures;
-mod over_layers;
-mod over_pairs;
-mod preconditioning;
-mod progression;
-mod prompt_layout;
-mod quasi_newton;
-mod reference;
-mod relu_heads;
-mod seeds;
-mod shown;
-mod span;
-mod steps_to_accuracy;
-pub(crate) mod study;
-mod table_one;
-mod test_column;
-mod theorem;
-mod told_apart;
-mod two_layer_tasks;
-mod variants;
-mod weight_maps;
-mod widths;
+pub mod kit;
+mod rows;
 
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compare::matching::Matching;
-use crate::compare::similarity::Heatmap;
 use crate::error::{Error, Result, hint};
-use crate::findings::claims::{Claim, Findings};
-use crate::findings::figure::{Figure, HeatmapPanel, Panel, Table};
-use crate::learners::Learner;
+use crate::findings::{Chapter, Claim, Figure, Findings, Table};
 use crate::networks::models;
-use crate::solvers;
 
-pub use bench::Lab;
+pub use kit::lab::Lab;
+pub use kit::notebook::Notebook;
+pub use kit::{DIM, LAST, POINTS, heatmap_panel, solver};
+pub use rows::beyond::{n2_emergence as emergence, n3_interventions as interventions};
 
-/// One row of the registry of analyses.
+/// One row of the table of analyses.
+#[derive(Clone, Copy)]
 pub struct Analysis {
     /// Row of the acceptance table: `F26`, `E1`.
     pub id: &'static str,
+    /// Where the report has it.
+    pub chapter: Chapter,
+    /// Its place within the chapter: ten times the number in its id leaves room for what comes between.
+    pub order: u32,
     /// A headline.
     pub title: &'static str,
     /// What it does and why, a paragraph.
     pub summary: &'static str,
     /// Networks it needs, by name (see [`crate::networks::models`]).
     pub needs: &'static [&'static str],
-    /// Runs it.
-    pub run: fn(&Lab) -> Result<Outcome>,
+    /// How long it takes.
+    pub cost: Cost,
+    /// What it can give to the first screen of the report.
+    pub headline: Option<Headline>,
+    /// Measures, and writes down what it found.
+    pub run: fn(&Lab, &mut Notebook) -> Result<()>,
+}
+
+/// What a row can give to the first screen of the report, by names within the row: `best` is figure `f3-best` of row F3.
+#[derive(Clone, Copy)]
+pub struct Headline {
+    /// The report shows the lowest of those it has.
+    pub rank: u32,
+    /// The figure.
+    pub figure: &'static str,
+    /// The claims.
+    pub claims: &'static [&'static str],
+}
+
+/// How long an analysis takes, roughly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cost {
+    /// Seconds.
+    Seconds,
+    /// It asks a network for induced weights, or for every layer once more.
+    Minutes,
+}
+
+impl Analysis {
+    /// A row of the chapter of figures, to be filled in.
+    pub const FIGURE: Analysis = Analysis::within(Chapter::Figures);
+    /// A row of the chapter of statements.
+    pub const STATEMENT: Analysis = Analysis::within(Chapter::Statements);
+    /// A row of the chapter of theory.
+    pub const THEORY: Analysis = Analysis::within(Chapter::Theory);
+    /// A row of the chapter of errata.
+    pub const ERRATUM: Analysis = Analysis::within(Chapter::Errata);
+    /// A row beyond the paper.
+    pub const BEYOND: Analysis = Analysis::within(Chapter::Beyond);
+
+    const fn within(chapter: Chapter) -> Analysis {
+        Analysis {
+            id: "",
+            chapter,
+            order: 0,
+            title: "",
+            summary: "",
+            needs: &[],
+            cost: Cost::Seconds,
+            headline: None,
+            run: |_, _| Ok(()),
+        }
+    }
 }
 
 /// What an analysis returns.
@@ -90,69 +111,11 @@ pub struct Outcome {
 }
 
 /// Every analysis, in the order of the report.
-pub const ANALYSES: &[Analysis] = &[
-    prompt_layout::ROW,
-    convergence::ROW,
-    layer_errors::ROW,
-    error_maps::ROW,
-    ill_conditioned::ROW,
-    forgetting::ROW,
-    online::ROW,
-    online::LSTM_ROW,
-    widths::ROW,
-    table_one::ROW,
-    table_one::LSTM_ROW,
-    progression::ROW,
-    progression::LSTM_ROW,
-    told_apart::ROW,
-    weight_maps::ROW,
-    log_steps::ROW,
-    quasi_newton::ROW,
-    quasi_newton::CG,
-    over_layers::ROW,
-    over_pairs::ROW,
-    layer_errors::SKEWED_ROW,
-    error_maps::SKEWED_ROW,
-    weight_maps::SKEWED_ROW,
-    quasi_newton::SKEWED_ROW,
-    noisy::ROW,
-    two_layer_tasks::RELU,
-    two_layer_tasks::TANH,
-    error_maps::ONE_HEAD_ROW,
-    weight_maps::ONE_HEAD_ROW,
-    error_maps::DEEP_ROW,
-    layer_errors::DEEP_ROW,
-    known_algorithms::ROW,
-    network_span::ROW,
-    newton_boundary::ROW,
-    relu_heads::ROW,
-    moments::ERRATUM,
-    bfgs_is_dfp::ROW,
-    gd_is_geometric::ROW,
-    test_column::ROW,
-    gd_step_size::ROW,
-    theorem::ROW,
-    compact_theorem::ROW,
-    operations::SUM,
-    operations::ROW,
-    causal_newton::ROW,
-    moments::ROW,
-    span::ROW,
-    steps_to_accuracy::ROW,
-    newest_pair::ROW,
-    other_measures::DISTANCE,
-    other_measures::OWN_READ_OUT,
-    other_measures::LEAST_SQUARES,
-    ill_conditioned::HARDLY_HURT,
-    variants::WIDER_LSTM,
-    variants::RELU_ATTENTION,
-    preconditioning::ROW,
-    seeds::ROW,
-    emergence::ROW,
-    interventions::ROW,
-    miniature::ROW,
-    reference::ROW,
-];
+pub static ANALYSES: LazyLock<Vec<&'static Analysis>> = LazyLock::new(|| {
+    let mut all: Vec<&Analysis> = rows::CHAPTERS.iter().copied().flatten().copied().flatten().collect();
+    all.sort_by_key(|analysis| (analysis.chapter, analysis.order));
+    all
+});
 
 /// Finds analyses by id, case aside; all of them when none is named.
 pub fn select(ids: &[String]) -> Result<Vec<&'static Analysis>> {
@@ -162,16 +125,13 @@ pub fn select(ids: &[String]) -> Result<Vec<&'static Analysis>> {
             return Err(Error::UnknownName { kind: "analysis", name: id.clone(), hint });
         }
     }
-    let wanted = |a: &&Analysis| ids.is_empty() || ids.iter().any(|id| a.id.eq_ignore_ascii_case(id));
-    Ok(ANALYSES.iter().filter(wanted).collect())
+    let wanted = |a: &&&Analysis| ids.is_empty() || ids.iter().any(|id| a.id.eq_ignore_ascii_case(id));
+    Ok(ANALYSES.iter().filter(wanted).copied().collect())
 }
-
-/// Rows that ask a network for induced weights or for every layer once more: minutes, where others take seconds.
-const LATE: [&str; 7] = ["F9", "F13", "F14", "F17", "F23", "F27", "Q5"];
 
 /// The order of computing: what needs no network first, what takes minutes last, so that there is soon something to read.
 pub fn cheap_first(mut selected: Vec<&Analysis>) -> Vec<&Analysis> {
-    selected.sort_by_key(|a| (LATE.contains(&a.id), !a.needs.is_empty()));
+    selected.sort_by_key(|a| (a.cost, !a.needs.is_empty()));
     selected
 }
 
@@ -203,7 +163,10 @@ impl NotRun {
 /// Runs one analysis and times it.
 pub fn run(analysis: &Analysis, lab: &Lab) -> Result<Findings> {
     let start = Instant::now();
-    let mut outcome = (analysis.run)(lab)?;
+    let mut notes = Notebook::of(analysis);
+    (analysis.run)(lab, &mut notes)?;
+    let headline = analysis.headline.map(|headline| notes.headline(headline));
+    let mut outcome = notes.close();
     let first = outcome.figures.first().map(|figure| figure.id.clone());
     for claim in &mut outcome.claims {
         claim.figure = claim.figure.take().or_else(|| first.clone());
@@ -211,40 +174,13 @@ pub fn run(analysis: &Analysis, lab: &Lab) -> Result<Findings> {
     }
     Ok(Findings {
         analysis: analysis.id.to_string(),
+        chapter: analysis.chapter,
+        headline,
         title: analysis.title.to_string(),
         summary: analysis.summary.to_string(),
         claims: outcome.claims,
         figures: outcome.figures,
         tables: outcome.tables,
         seconds: start.elapsed().as_secs_f64(),
-    })
-}
-
-/// Dimension of the paper's problems.
-pub const DIM: usize = 20;
-/// Points per prompt: 40 pairs and a query.
-pub const POINTS: usize = 41;
-/// Pairs read at the last position.
-pub const LAST: usize = POINTS - 1;
-
-/// An algorithm by its text; analyses only name algorithms that exist.
-fn solver(text: &str) -> Result<Box<dyn Learner>> {
-    solvers::build(text)
-}
-
-/// A heat-map with its best matches as a panel.
-pub fn heatmap_panel(title: &str, map: &Heatmap, matching: &Matching) -> Panel {
-    let rows = map.b.steps.len();
-    Panel::Heatmap(HeatmapPanel {
-        title: title.to_string(),
-        x_label: map.a.label(),
-        y_label: map.b.label(),
-        x_steps: map.a.steps.as_slice().to_vec(),
-        y_steps: map.b.steps.as_slice().to_vec(),
-        values: (0..rows).map(|j| map.mean.column(j).to_vec()).collect(),
-        value_label: map.label.to_string(),
-        best: matching.best.clone(),
-        best_interval: matching.intervals(),
-        floor: Some(map.floor()),
     })
 }

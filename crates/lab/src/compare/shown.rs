@@ -36,10 +36,9 @@ impl Comparison {
             analysis: "compare".into(),
             title: self.title(),
             summary,
-            claims: vec![],
             figures,
             tables: vec![self.table()],
-            seconds: 0.0,
+            ..Findings::default()
         }
     }
 

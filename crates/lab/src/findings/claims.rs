@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::findings::figure::{Figure, Table};
+pub use super::Findings;
+
 use crate::stats::Estimate;
 
 /// What a measured value must satisfy for its statement to hold.
@@ -164,25 +165,6 @@ impl Claim {
         self.figure = Some(id.to_string());
         self
     }
-}
-
-/// Everything one analysis found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Findings {
-    /// Registry name of the analysis: `F26`.
-    pub analysis: String,
-    /// Its headline.
-    pub title: String,
-    /// What it does and why, a paragraph.
-    pub summary: String,
-    /// Its claims, in reading order.
-    pub claims: Vec<Claim>,
-    /// Its figures, in reading order.
-    pub figures: Vec<Figure>,
-    /// Its tables, in reading order.
-    pub tables: Vec<Table>,
-    /// How long it took.
-    pub seconds: f64,
 }
 
 #[cfg(test)]

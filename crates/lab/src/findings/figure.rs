@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::table::Table;
+use crate::stats::Estimate;
+
 /// One figure: one or more panels under a common caption.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
@@ -37,6 +40,24 @@ impl Panel {
             Panel::Lines(panel) => &panel.title,
             Panel::Blocks(panel) => &panel.title,
         }
+    }
+}
+
+impl From<HeatmapPanel> for Panel {
+    fn from(panel: HeatmapPanel) -> Panel {
+        Panel::Heatmap(panel)
+    }
+}
+
+impl From<LinesPanel> for Panel {
+    fn from(panel: LinesPanel) -> Panel {
+        Panel::Lines(panel)
+    }
+}
+
+impl From<BlocksPanel> for Panel {
+    fn from(panel: BlocksPanel) -> Panel {
+        Panel::Blocks(panel)
     }
 }
 
@@ -90,6 +111,21 @@ impl Axis {
         Axis { label: label.into(), scale, range: None }
     }
 
+    /// A proportional axis.
+    pub fn linear(label: impl Into<String>) -> Self {
+        Axis::new(label, Scale::Linear)
+    }
+
+    /// An axis of powers of ten.
+    pub fn log10(label: impl Into<String>) -> Self {
+        Axis::new(label, Scale::Log10)
+    }
+
+    /// An axis of powers of two.
+    pub fn log2(label: impl Into<String>) -> Self {
+        Axis::new(label, Scale::Log2)
+    }
+
     /// The same axis with fixed ends.
     pub fn range(mut self, low: f64, high: f64) -> Self {
         self.range = Some((low, high));
@@ -139,6 +175,44 @@ pub struct LinesPanel {
     pub references: Vec<Reference>,
 }
 
+impl LinesPanel {
+    /// Curves over two axes, without a title or reference lines.
+    ///
+    /// ```
+    /// use lab::findings::{Axis, LinesPanel, Series};
+    /// let curve = Series::new("Newton", vec![(1.0, 0.5), (2.0, 0.25), (3.0, 0.0625)]);
+    /// let panel = LinesPanel::new(Axis::linear("steps"), Axis::log10("error"), [curve]).mark_x("two", 2.0);
+    /// assert_eq!((panel.series.len(), panel.references.len()), (1, 1));
+    /// ```
+    pub fn new(x: Axis, y: Axis, series: impl IntoIterator<Item = Series>) -> LinesPanel {
+        LinesPanel {
+            title: String::new(),
+            x,
+            y,
+            series: series.into_iter().collect(),
+            references: Vec::new(),
+        }
+    }
+
+    /// The same panel with a title.
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// The same panel with a vertical reference line.
+    pub fn mark_x(mut self, label: impl Into<String>, x: f64) -> Self {
+        self.references.push(Reference { label: label.into(), at: At::X(x) });
+        self
+    }
+
+    /// The same panel with a horizontal reference line.
+    pub fn mark_y(mut self, label: impl Into<String>, y: f64) -> Self {
+        self.references.push(Reference { label: label.into(), at: At::Y(y) });
+        self
+    }
+}
+
 /// How a curve is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stroke {
@@ -176,6 +250,22 @@ impl Series {
         Series { label: label.into(), points, band: Vec::new(), stroke: Stroke::Solid, grade: None }
     }
 
+    /// Estimates with their 95 % intervals as a band, a marker at each.
+    pub fn estimates(label: impl Into<String>, estimates: impl IntoIterator<Item = (f64, Estimate)>) -> Self {
+        let (points, band) = estimates.into_iter().map(|(x, e)| ((x, e.value), (e.low, e.high))).unzip();
+        Series::new(label, points).band(band).markers()
+    }
+
+    /// The same curve with a marker at every point.
+    pub fn markers(self) -> Self {
+        self.stroke(Stroke::LineMarkers)
+    }
+
+    /// The same curve, dashed.
+    pub fn dashed(self) -> Self {
+        self.stroke(Stroke::Dashed)
+    }
+
     /// The same curve with another stroke.
     pub fn stroke(mut self, stroke: Stroke) -> Self {
         self.stroke = stroke;
@@ -211,19 +301,4 @@ pub enum At {
     X(#[serde(with = "crate::exact")] f64),
     /// A horizontal line.
     Y(#[serde(with = "crate::exact")] f64),
-}
-
-/// A small table of text, for what is better read than seen.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Table {
-    /// File-name stem, unique within a report.
-    pub id: String,
-    /// A short headline.
-    pub title: String,
-    /// Full sentences.
-    pub caption: String,
-    /// Column heads.
-    pub columns: Vec<String>,
-    /// Rows, each as long as `columns`.
-    pub rows: Vec<Vec<String>>,
 }

@@ -2,3 +2,86 @@
 
 pub mod claims;
 pub mod figure;
+pub mod table;
+
+use serde::{Deserialize, Serialize};
+
+pub use claims::{Bound, Claim, Kind, Verdict};
+pub use figure::{
+    At, Axis, Block, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke,
+};
+pub use table::Table;
+
+/// Where a report has the findings of an analysis, in reading order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Chapter {
+    /// The paper's figures and its table.
+    Figures,
+    /// Misprints, both ways.
+    Errata,
+    /// The theorem and its lemmas, as weights.
+    Theory,
+    /// What the paper says between its figures.
+    Statements,
+    /// What the paper does not ask.
+    #[default]
+    Beyond,
+}
+
+impl Chapter {
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Chapter::Figures => "The paper's figures and its table",
+            Chapter::Errata => "Misprints, both ways",
+            Chapter::Theory => "The theorem, as weights",
+            Chapter::Statements => "Statements between the figures",
+            Chapter::Beyond => "Beyond the paper",
+        }
+    }
+
+    /// Whose statements its claims are, unless one says otherwise.
+    pub fn kind(self) -> Kind {
+        match self {
+            Chapter::Errata => Kind::Erratum,
+            _ => Kind::Paper,
+        }
+    }
+}
+
+/// What an analysis gives to the first screen of a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Headline {
+    /// The report shows the lowest of those it has.
+    pub rank: u32,
+    /// The figure, by id.
+    pub figure: String,
+    /// The claims, by id.
+    pub claims: Vec<String>,
+}
+
+/// Everything one analysis found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Findings {
+    /// Id of its row in the table of analyses: `F26`.
+    pub analysis: String,
+    /// Where a report has it.
+    #[serde(default)]
+    pub chapter: Chapter,
+    /// What it gives to the first screen, if anything.
+    #[serde(default)]
+    pub headline: Option<Headline>,
+    /// Its headline.
+    pub title: String,
+    /// What it does and why, a paragraph.
+    pub summary: String,
+    /// Its claims, in reading order.
+    pub claims: Vec<Claim>,
+    /// Its figures, in reading order.
+    pub figures: Vec<Figure>,
+    /// Its tables, in reading order.
+    pub tables: Vec<Table>,
+    /// How long it took.
+    pub seconds: f64,
+}

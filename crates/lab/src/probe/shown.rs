@@ -143,5 +143,5 @@ pub fn over_training(run: &Path, count: usize, tell: &(dyn Fn(&str) + Sync)) -> 
 fn findings(analysis: &str, title: String, outcome: Outcome) -> Findings {
     let Outcome { claims, figures, tables } = outcome;
     let summary = tables[0].caption.clone();
-    Findings { analysis: analysis.into(), title, summary, claims, figures, tables, seconds: 0.0 }
+    Findings { analysis: analysis.into(), title, summary, claims, figures, tables, ..Findings::default() }
 }

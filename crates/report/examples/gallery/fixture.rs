@@ -288,6 +288,7 @@ pub fn findings() -> Vec<Findings> {
                     .to_vec(),
             }],
             seconds: 4.21,
+            ..Findings::default()
         },
         Findings {
             analysis: "E1".into(),
@@ -305,6 +306,7 @@ pub fn findings() -> Vec<Findings> {
             figures: vec![families(), mixed()],
             tables: vec![],
             seconds: 0.83,
+            ..Findings::default()
         },
         Findings {
             analysis: "Q1".into(),
@@ -317,6 +319,7 @@ pub fn findings() -> Vec<Findings> {
             figures: vec![curves(), blocks()],
             tables: vec![],
             seconds: 75.0,
+            ..Findings::default()
         },
     ]
 }

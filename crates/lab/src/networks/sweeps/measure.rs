@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::plan::{Point, Quality, Sweep};
-use crate::analyses::study::{HALF_OCTAVES, middle_of};
+use crate::analyses::kit::setting::{HALF_OCTAVES, middle_of};
 use crate::compare::Comparison;
 use crate::compare::rates::Trend;
 use crate::data::prompts::{Prompts, Task};

@@ -150,7 +150,7 @@ fn slopes(groups: &[Group]) -> Table {
     let caption = format!(
         "Slopes of a line through the best Newton steps, and of an exponential through the best steps of gradient descent, over the \
          middle layers of each run. {} Runs with fewer than three such layers away from the ends of the search have no slope.",
-        crate::analyses::study::MIDDLE_RULE
+        crate::analyses::kit::setting::MIDDLE_RULE
     );
     let of = |run: &Measured, value: fn(&Layers) -> f64| run.layers.as_ref().map_or(f64::NAN, value);
     let slope = |group: &Group, value: fn(&Layers) -> f64| {

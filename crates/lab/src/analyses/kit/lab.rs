@@ -1,0 +1,220 @@
+//! The bench on which analyses work: prompts, trajectories, induced weights and networks, each made once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::analyses::{Analysis, DIM, POINTS};
+use crate::compare::similarity::{InducedWeights, induced_weights};
+use crate::data::prompts::{Prompts, Questions, Task};
+use crate::data::seed::Seed;
+use crate::error::Result;
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Trajectory};
+use crate::networks::models::{Models, NETWORKS, Networks};
+use crate::probe::{Opened, State};
+use crate::solvers;
+use crate::stats::{Estimate, mean};
+
+/// The law of some prompts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Data<'a> {
+    /// Function class.
+    pub function: &'a str,
+    /// Input law.
+    pub inputs: &'a str,
+    /// Dimension of the inputs.
+    pub dim: usize,
+    /// Points per prompt.
+    pub points: usize,
+}
+
+impl Data<'_> {
+    /// Its task.
+    pub fn task(&self) -> Result<Task> {
+        Task::new(self.function, self.inputs, self.dim, self.points)
+    }
+
+    /// Pairs read at the last position.
+    pub fn last(&self) -> usize {
+        self.points - 1
+    }
+}
+
+/// Queries per prompt and dimension for induced weights: T ≫ d.
+const QUERIES_PER_DIM: usize = 10;
+
+/// What was made already, by a text that says all about it.
+type Made<T> = Mutex<HashMap<String, Arc<T>>>;
+
+/// The bench: a seed, a number of prompts, networks, and what was computed already.
+pub struct Lab {
+    /// From which everything follows.
+    pub seed: Seed,
+    /// Prompts per evaluation.
+    pub count: usize,
+    networks: Box<dyn Networks>,
+    say: Box<dyn Fn(&str) + Send + Sync>,
+    prompts: Made<Prompts>,
+    trajectories: Made<Trajectory>,
+    questions: Made<Questions>,
+    weights: Made<InducedWeights>,
+    learners: Mutex<HashMap<String, Arc<dyn Learner>>>,
+}
+
+impl Lab {
+    /// An empty bench without networks.
+    pub fn new(seed: Seed, count: usize) -> Lab {
+        Lab::with(seed, count, Box::new(Models::default()))
+    }
+
+    /// An empty bench that takes its networks from `networks`.
+    pub fn with(seed: Seed, count: usize, networks: Box<dyn Networks>) -> Lab {
+        Lab {
+            seed,
+            count,
+            networks,
+            say: Box::new(|_| {}),
+            prompts: Mutex::default(),
+            trajectories: Mutex::default(),
+            questions: Mutex::default(),
+            weights: Mutex::default(),
+            learners: Mutex::default(),
+        }
+    }
+
+    /// The same bench that says what it is doing whenever that takes a while.
+    pub fn saying(mut self, say: impl Fn(&str) + Send + Sync + 'static) -> Lab {
+        self.say = Box::new(say);
+        self
+    }
+
+    /// Networks that an analysis needs and that are not there.
+    pub fn missing(&self, analysis: &Analysis) -> Vec<&'static str> {
+        analysis
+            .needs
+            .iter()
+            .copied()
+            .filter(|name| !self.networks.has(name, self.seed, self.count))
+            .collect()
+    }
+
+    /// A network by its name, with a read-out for every layer.
+    pub fn network(&self, name: &str) -> Result<Arc<dyn Learner>> {
+        if let Some(known) = lock(&self.learners).get(name) {
+            return Ok(known.clone());
+        }
+        (self.say)(&format!("read-outs for the layers of {name}"));
+        let network = self.networks.probed(name, &self.say)?;
+        lock(&self.learners).insert(name.to_string(), network.clone());
+        Ok(network)
+    }
+
+    /// The layers of a network, 1…L.
+    pub fn layers(&self, name: &str) -> Result<Steps> {
+        Ok(self.network(name)?.default_steps())
+    }
+
+    /// A network under the read-out it was trained with, at every layer.
+    pub fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>> {
+        (self.say)(&format!("layers of {name} under its own read-out"));
+        self.networks.own_read_out(name, state)
+    }
+
+    /// A network at moments of its training.
+    pub fn moments(&self, name: &str) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+        (self.say)(&format!("{name} at moments of its training"));
+        self.networks.moments(name, &self.say)
+    }
+
+    /// A network itself, to take parts out of it.
+    pub fn opened(&self, name: &str) -> Result<Opened> {
+        self.networks.opened(name, &self.say)
+    }
+
+    /// Says what is being done.
+    pub fn say(&self, what: &str) {
+        (self.say)(what);
+    }
+
+    /// A learner by its name: a network, or an algorithm with its settings.
+    pub fn learner(&self, name: &str) -> Result<Arc<dyn Learner>> {
+        if NETWORKS.iter().any(|n| n.name == name) {
+            self.network(name)
+        } else {
+            Ok(solvers::build(name)?.into())
+        }
+    }
+
+    /// The evaluation prompts of linear regression (d=20, 41 points) under an input law.
+    pub fn prompts(&self, inputs: &str) -> Result<Arc<Prompts>> {
+        self.sample(&Data { function: "linear", inputs, dim: DIM, points: POINTS })
+    }
+
+    /// The trajectory of an algorithm on [`Lab::prompts`].
+    pub fn trajectory(&self, learner: &str, inputs: &str, steps: &Steps) -> Result<Arc<Trajectory>> {
+        self.path(learner, &Data { function: "linear", inputs, dim: DIM, points: POINTS }, steps)
+    }
+
+    /// The evaluation prompts of a law.
+    pub fn sample(&self, data: &Data) -> Result<Arc<Prompts>> {
+        self.made(&self.prompts, format!("{data:?}"), || {
+            Ok(data.task()?.sample(self.seed, "eval", 0, self.count))
+        })
+    }
+
+    /// The trajectory of an algorithm or a network on [`Lab::sample`].
+    pub fn path(&self, learner: &str, data: &Data, steps: &Steps) -> Result<Arc<Trajectory>> {
+        self.made(&self.trajectories, format!("{learner} | {data:?} | {steps}"), || {
+            let found = self.learner(learner)?;
+            (self.say)(&format!("{learner} on {} prompts", self.count));
+            found.trajectory(&*self.sample(data)?, steps)
+        })
+    }
+
+    /// The first `count` of [`Lab::sample`] with fresh queries after 1, 2, … pairs, for induced weights.
+    pub fn questions(&self, data: &Data, count: usize) -> Result<Arc<Questions>> {
+        self.made(&self.questions, format!("{data:?} | {count}"), || {
+            let lengths = (1..=data.last()).collect();
+            let count = self.count.min(count);
+            Ok(data.task()?.questions(self.seed, "eval", 0, count, lengths, QUERIES_PER_DIM * data.dim))
+        })
+    }
+
+    /// Weights that the answers of an algorithm or a network to [`Lab::questions`] imply.
+    pub fn weights(
+        &self,
+        learner: &str,
+        data: &Data,
+        count: usize,
+        steps: &Steps,
+    ) -> Result<Arc<InducedWeights>> {
+        self.made(&self.weights, format!("{learner} | {data:?} | {count} | {steps}"), || {
+            let found = self.learner(learner)?;
+            let questions = self.questions(data, count)?;
+            (self.say)(&format!("induced weights of {learner} on {} prompts", questions.prompts.count()));
+            induced_weights(&*found, &questions, steps)
+        })
+    }
+
+    /// Mean squared error over d (the paper's normalised error) after `t` pairs at a step.
+    pub fn error(&self, trajectory: &Trajectory, prompts: &Prompts, step: u64, t: usize) -> Estimate {
+        let scale = 1.0 / prompts.dim() as f64;
+        let errors: Vec<f64> =
+            trajectory.squared_errors(prompts, step, t).iter().map(|e| e * scale).collect();
+        mean(self.seed, &errors)
+    }
+
+    /// Looks up what was made, or makes it. Not under the lock: making one thing may need another.
+    fn made<T>(&self, known: &Made<T>, key: String, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        if let Some(found) = lock(known).get(&key) {
+            return Ok(found.clone());
+        }
+        let made = Arc::new(make()?);
+        lock(known).insert(key, made.clone());
+        Ok(made)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panics while holding it")
+}

@@ -1,0 +1,185 @@
+//! Where a row of the table writes what it found: claims, figures and tables whose ids begin with the row's own.
+
+use crate::analyses::{Analysis, Headline, Outcome};
+use crate::error::Result;
+use crate::findings::{self, Bound, Claim, Figure, Kind, Panel, Table, Verdict};
+use crate::stats::Estimate;
+
+/// The notebook of one row: `claim("slope", …)` of row `F3` is claim `F3.slope`, `figure("maps", …)` is figure `f3-maps`.
+pub struct Notebook {
+    /// What claims begin with: `F3`, `TH1'`.
+    prefix: String,
+    /// What figures and tables begin with: `f3`.
+    stem: String,
+    kind: Kind,
+    outcome: Outcome,
+}
+
+/// A measured value, with its 95 % interval where it has one.
+#[derive(Clone, Copy)]
+pub struct Measured {
+    value: f64,
+    interval: Option<(f64, f64)>,
+}
+
+impl From<f64> for Measured {
+    fn from(value: f64) -> Measured {
+        Measured { value, interval: None }
+    }
+}
+
+impl From<usize> for Measured {
+    fn from(count: usize) -> Measured {
+        Measured::from(count as f64)
+    }
+}
+
+impl From<Estimate> for Measured {
+    fn from(estimate: Estimate) -> Measured {
+        Measured { value: estimate.value, interval: Some((estimate.low, estimate.high)) }
+    }
+}
+
+impl From<(f64, Option<(f64, f64)>)> for Measured {
+    fn from((value, interval): (f64, Option<(f64, f64)>)) -> Measured {
+        Measured { value, interval }
+    }
+}
+
+impl Notebook {
+    /// An empty notebook of a row.
+    pub fn of(analysis: &Analysis) -> Notebook {
+        Notebook {
+            prefix: analysis.id.replace("-prime", "'"),
+            stem: analysis.id.to_lowercase(),
+            kind: analysis.chapter.kind(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// Writes a claim down; its verdict follows from the bound. What is known of it beside that can be added:
+    ///
+    /// ```text
+    /// notes.claim("last", "SimE of the last layer with OLS", ols.last(lab), Bound::AtLeast(0.98)).quoted("…");
+    /// ```
+    ///
+    /// It is a statement of the paper (an erratum in the chapter of errata) unless [`Entry::kind`] says otherwise, and is
+    /// shown by the first figure of the row unless [`Entry::figure`] does.
+    pub fn claim(
+        &mut self,
+        name: &str,
+        statement: impl Into<String>,
+        measured: impl Into<Measured>,
+        bound: Bound,
+    ) -> Entry<'_> {
+        let Measured { value, interval } = measured.into();
+        let claim = Claim::new(&format!("{}.{name}", self.prefix), self.kind, statement, value, bound);
+        let claim = match interval {
+            Some((low, high)) => claim.interval(low, high),
+            None => claim,
+        };
+        self.outcome.claims.push(claim);
+        Entry { claim: self.outcome.claims.last_mut().expect("just written"), stem: &self.stem }
+    }
+
+    /// Draws a figure; its panels stand from left to right.
+    pub fn figure(
+        &mut self,
+        name: &str,
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        panels: impl IntoIterator<Item = impl Into<Panel>>,
+    ) {
+        let panels = panels.into_iter().map(Into::into).collect();
+        let figure = Figure { id: self.id(name), title: title.into(), caption: caption.into(), panels };
+        self.outcome.figures.push(figure);
+    }
+
+    /// Writes a table down.
+    pub fn table(
+        &mut self,
+        name: &str,
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        columns: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) {
+        self.outcome.tables.push(Table {
+            id: self.id(name),
+            title: title.into(),
+            caption: caption.into(),
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: rows.into_iter().collect(),
+        });
+    }
+
+    /// Takes over figures and tables that were made elsewhere, with the ids that they have.
+    pub fn paste(&mut self, figures: Vec<Figure>, tables: Vec<Table>) {
+        self.outcome.figures.extend(figures);
+        self.outcome.tables.extend(tables);
+    }
+
+    /// Takes over a whole outcome.
+    pub fn adopt(&mut self, found: Result<Outcome>) -> Result<()> {
+        let found = found?;
+        self.outcome.claims.extend(found.claims);
+        self.paste(found.figures, found.tables);
+        Ok(())
+    }
+
+    /// The id of a figure or a table of this row; the row's own for an empty name.
+    fn id(&self, name: &str) -> String {
+        if name.is_empty() { self.stem.clone() } else { format!("{}-{name}", self.stem) }
+    }
+
+    /// The ids of what a headline names.
+    pub(in crate::analyses) fn headline(&self, headline: Headline) -> findings::Headline {
+        let claims = headline.claims.iter().map(|name| format!("{}.{name}", self.prefix)).collect();
+        findings::Headline { rank: headline.rank, figure: self.id(headline.figure), claims }
+    }
+
+    /// All that was written.
+    pub(in crate::analyses) fn close(self) -> Outcome {
+        self.outcome
+    }
+}
+
+/// A claim that was just written down, to add to it.
+pub struct Entry<'a> {
+    claim: &'a mut Claim,
+    stem: &'a str,
+}
+
+impl Entry<'_> {
+    /// What the paper (or the reference table) says.
+    pub fn quoted(self, words: impl Into<String>) -> Self {
+        self.claim.quoted = words.into();
+        self
+    }
+
+    /// The figure of this row that shows it.
+    pub fn figure(self, name: &str) -> Self {
+        self.claim.figure = Some(format!("{}-{name}", self.stem));
+        self
+    }
+
+    /// What explains it where it fails.
+    pub fn why(self, words: impl Into<String>) -> Self {
+        if self.claim.verdict == Verdict::Fails {
+            self.claim.why = words.into();
+        }
+        self
+    }
+
+    /// Its 95 % interval, where the measured value came without.
+    pub fn interval(self, low: f64, high: f64) -> Self {
+        self.claim.interval = (!low.is_nan() && !high.is_nan()).then_some((low, high));
+        self
+    }
+
+    /// Whose statement it is.
+    pub fn kind(self, kind: Kind) -> Self {
+        self.claim.kind = kind;
+        self
+    }
+}

@@ -1,0 +1,160 @@
+//! A network, its data, and the algorithms that it is held against: what the paper's repeats have in common.
+
+use crate::analyses::kit::lab::{Data, Lab};
+use crate::analyses::{DIM, POINTS};
+use crate::data::prompts::Prompts;
+use crate::error::Result;
+use crate::learners::Trajectory;
+use crate::learners::steps::Steps;
+use crate::networks::models;
+
+/// An algorithm and the steps of it that are searched.
+#[derive(Clone, Copy)]
+pub struct Baseline {
+    /// In claims and legends.
+    pub label: &'static str,
+    /// Algorithm with its settings.
+    pub solver: &'static str,
+    /// Its steps.
+    pub steps: &'static str,
+}
+
+impl Baseline {
+    const fn new(label: &'static str, solver: &'static str, steps: &'static str) -> Baseline {
+        Baseline { label, solver, steps }
+    }
+
+    /// Its steps.
+    pub fn steps(&self) -> Result<Steps> {
+        Steps::parse(self.steps)
+    }
+}
+
+/// One network among algorithms.
+pub struct Setting {
+    /// Its name: `r1`.
+    pub network: &'static str,
+    /// In legends and on axes.
+    pub who: &'static str,
+    /// In captions.
+    pub words: &'static str,
+    /// Its prompts.
+    pub data: Data<'static>,
+    /// Prompts for induced weights, which take T answers per prefix.
+    pub weight_prompts: usize,
+    /// What Newton and gradient descent converge to.
+    pub exact: Baseline,
+    /// Newton's iteration.
+    pub newton: Baseline,
+    /// Gradient descent.
+    pub gd: Baseline,
+    /// BFGS; steps from 1 down to a decrease, as quasi-Newton codes do.
+    pub bfgs: Baseline,
+    /// BFGS of limited memory.
+    pub lbfgs: Baseline,
+}
+
+/// Two steps per doubling, so that a rate can be told from a grid of powers.
+pub const HALF_OCTAVES: &str =
+    "0..=4,6,8,11,16,23,32,45,64,91,128,181,256,362,512,724,1024,1448,2048,2896,4096,5793,8192,11585,16384";
+
+/// R1: the paper's main network.
+pub const ISOTROPIC: Setting = Setting {
+    network: "r1",
+    who: "Transformer",
+    words: "isotropic inputs, d=20",
+    data: Data { function: "linear", inputs: "gaussian", dim: DIM, points: POINTS },
+    weight_prompts: 128,
+    exact: Baseline::new("OLS", "ols", "1"),
+    newton: Baseline::new("Newton", "newton", "0..=30"),
+    gd: Baseline::new("GD", "gd", HALF_OCTAVES),
+    bfgs: Baseline::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=50"),
+    lbfgs: Baseline::new("L-BFGS (m=5, Armijo)", "lbfgs:line_search=armijo", "0..=60"),
+};
+
+/// R2: ill-conditioned inputs.
+pub const SKEWED: Setting = Setting {
+    network: "r2",
+    words: "ill-conditioned inputs (κ=100, a random basis per prompt), d=20",
+    data: Data { inputs: "skewed:kappa=100", ..ISOTROPIC.data },
+    weight_prompts: 64,
+    gd: Baseline::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES),
+    bfgs: Baseline::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=80"),
+    lbfgs: Baseline::new(
+        "L-BFGS (m=5, Armijo)",
+        "lbfgs:line_search=armijo",
+        "0..=40,42..=80/2,85..=150/5,160..=300/10",
+    ),
+    ..ISOTROPIC
+};
+
+/// R3: noisy labels; the algorithms act on S + λI, λ = σ².
+pub const NOISY: Setting = Setting {
+    network: "r3",
+    words: "noisy labels (σ=0.1), algorithms on S + λI with λ=σ², d=20",
+    data: Data { function: "noisy-linear:sigma=0.1", ..ISOTROPIC.data },
+    exact: Baseline::new("ridge", "ridge:lambda=0.01", "1"),
+    newton: Baseline::new("Newton (λ=0.01)", "newton:lambda=0.01", "0..=30"),
+    gd: Baseline::new("GD (λ=0.01)", "gd:lambda=0.01", HALF_OCTAVES),
+    ..ISOTROPIC
+};
+
+/// R4: one head per layer.
+pub const ONE_HEAD: Setting = Setting {
+    network: "r4",
+    who: "Transformer (1 head)",
+    words: "one head per layer, isotropic inputs, d=20",
+    weight_prompts: 64,
+    ..ISOTROPIC
+};
+
+/// R5: 24 layers.
+pub const DEEP: Setting = Setting {
+    network: "r5",
+    who: "Transformer (24 layers)",
+    words: "24 layers, isotropic inputs, d=20",
+    ..ISOTROPIC
+};
+
+/// R7: the LSTM.
+pub const LSTM: Setting =
+    Setting { network: "r7", who: "LSTM", words: "LSTM, isotropic inputs, d=20", ..ISOTROPIC };
+
+/// The miniature: small, but the same question.
+pub const MINIATURE: Setting = Setting {
+    network: models::MINIATURE,
+    who: "Miniature",
+    words: "6 layers, 64 wide, isotropic inputs, d=5",
+    data: Data { dim: 5, points: 16, ..ISOTROPIC.data },
+    ..ISOTROPIC
+};
+
+/// Online gradient descent, which has one pass and no further steps.
+pub const ONLINE: Baseline = Baseline::new("OGD", "ogd", "1");
+
+/// The rule for the layers to which a rate is fitted, for captions.
+pub const MIDDLE_RULE: &str = "Rates are fitted to the middle layers: from the first whose mean error after all pairs is below \
+     Newton's after two iterations, to the last whose mean error is at least twice the last layer's. The rule looks \
+     at errors alone, never at the matches.";
+
+/// The middle layers by [`MIDDLE_RULE`]; none when the network never begins.
+pub fn middle(lab: &Lab, setting: &Setting) -> Result<Option<(u64, u64)>> {
+    let prompts = lab.sample(&setting.data)?;
+    let layers = lab.layers(setting.network)?;
+    let network = lab.path(setting.network, &setting.data, &layers)?;
+    let newton = lab.path(setting.newton.solver, &setting.data, &setting.newton.steps()?)?;
+    Ok(middle_of(&network, &newton, &prompts))
+}
+
+/// The same from trajectories: layers of a network, and Newton's steps with the second among them.
+pub fn middle_of(network: &Trajectory, newton: &Trajectory, prompts: &Prompts) -> Option<(u64, u64)> {
+    let total = |errors: Vec<f64>| errors.iter().sum::<f64>();
+    let last_position = prompts.points() - 1;
+    let error = |layer: u64| total(network.squared_errors(prompts, layer, last_position));
+    let begun = total(newton.squared_errors(prompts, 2, last_position));
+    let layers = network.steps.as_slice();
+    let end = 2.0 * error(network.steps.last());
+    let first = layers.iter().copied().find(|&l| error(l) < begun);
+    let last = layers.iter().rev().copied().find(|&l| error(l) >= end);
+    first.zip(last).filter(|(first, last)| first <= last)
+}

@@ -1,0 +1,18 @@
+//! Beyond the paper: `N…`, `M1`, `REF`.
+
+mod m1_miniature;
+mod n1_seeds;
+pub mod n2_emergence;
+pub mod n3_interventions;
+mod ref_reference_numbers;
+
+use crate::analyses::Analysis;
+
+/// The rows of each file.
+pub const ROWS: &[&[Analysis]] = &[
+    m1_miniature::ROWS,
+    n1_seeds::ROWS,
+    n2_emergence::ROWS,
+    n3_interventions::ROWS,
+    ref_reference_numbers::ROWS,
+];
