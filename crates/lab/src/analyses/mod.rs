@@ -163,10 +163,10 @@ impl NotRun {
 /// Runs one analysis and times it.
 pub fn run(analysis: &Analysis, lab: &Lab) -> Result<Findings> {
     let start = Instant::now();
-    let mut notes = Notebook::of(analysis);
-    (analysis.run)(lab, &mut notes)?;
-    let headline = analysis.headline.map(|headline| notes.headline(headline));
-    let mut outcome = notes.close();
+    let mut note = Notebook::of(analysis);
+    (analysis.run)(lab, &mut note)?;
+    let headline = analysis.headline.map(|headline| note.headline(headline));
+    let mut outcome = note.close();
     let first = outcome.figures.first().map(|figure| figure.id.clone());
     for claim in &mut outcome.claims {
         claim.figure = claim.figure.take().or_else(|| first.clone());

@@ -57,23 +57,19 @@ impl Notebook {
         }
     }
 
-    /// Writes a claim down; its verdict follows from the bound. What is known of it beside that can be added:
+    /// Writes a claim down; its verdict follows from the bound. What it says and what is known of it beside that is added:
     ///
     /// ```text
-    /// notes.claim("last", "SimE of the last layer with OLS", ols.last(lab), Bound::AtLeast(0.98)).quoted("…");
+    /// note.claim("last", ols.last_similarity(), AtLeast(0.98))
+    ///     .says("SimE of the last layer with OLS")
+    ///     .quoted("the last few layers basically compute OLS");
     /// ```
     ///
     /// It is a statement of the paper (an erratum in the chapter of errata) unless [`Entry::kind`] says otherwise, and is
     /// shown by the first figure of the row unless [`Entry::figure`] does.
-    pub fn claim(
-        &mut self,
-        name: &str,
-        statement: impl Into<String>,
-        measured: impl Into<Measured>,
-        bound: Bound,
-    ) -> Entry<'_> {
+    pub fn claim(&mut self, name: &str, measured: impl Into<Measured>, bound: Bound) -> Entry<'_> {
         let Measured { value, interval } = measured.into();
-        let claim = Claim::new(&format!("{}.{name}", self.prefix), self.kind, statement, value, bound);
+        let claim = Claim::new(&format!("{}.{name}", self.prefix), self.kind, "", value, bound);
         let claim = match interval {
             Some((low, high)) => claim.interval(low, high),
             None => claim,
@@ -151,6 +147,12 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// The statement, in our words.
+    pub fn says(self, statement: impl Into<String>) -> Self {
+        self.claim.statement = statement.into();
+        self
+    }
+
     /// What the paper (or the reference table) says.
     pub fn quoted(self, words: impl Into<String>) -> Self {
         self.claim.quoted = words.into();

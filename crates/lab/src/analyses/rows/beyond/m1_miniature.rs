@@ -26,7 +26,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               best-matching steps follow a line against Newton and an exponential against gradient descent? With six layers none can be \
               left out: rates are fitted to all whose match is not at an end of the search.",
     needs: &[models::MINIATURE],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::BEYOND
 }];
 

@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "The paper looks at one network of each kind. Here the main one is trained five times, from other first weights and \
               on other prompts, and every training is held against Newton and gradient descent on the same prompts.",
     needs: &SEEDS,
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::BEYOND
 }];
 

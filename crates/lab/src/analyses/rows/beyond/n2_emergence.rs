@@ -25,7 +25,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "The maps of layers against Newton's steps at about twenty moments of one training run, from its first steps to \
               its end. Not in the paper, which looks at finished networks.",
     needs: &["r1-along"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::BEYOND
 }];
 

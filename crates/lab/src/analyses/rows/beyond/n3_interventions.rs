@@ -24,7 +24,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "One layer adds nothing, or its mean; one head says its mean. What is left of the last layer's match with Newton, and \
               how much the error grows. Not in the paper; its maps are correlations, and this is a first step beyond them.",
     needs: &["r1"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::BEYOND
 }];
 

@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               are factors. The floor: any two converged solvers are alike, whatever their methods, so a high similarity \
               at the end of a map says nothing about how they got there.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::BEYOND
 }];
 

@@ -15,7 +15,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               whose square is 1: it never shrinks, and about 1/d of the error stays for good. Any 0 < α < 2/λmax² \
               converges; here α = 1/‖SSᵀ‖_F, and 1/‖SSᵀ‖₂ for comparison.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::ERRATUM
 }];
 

@@ -18,7 +18,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               V₂ = −V₁ it is ReLU(z) − ReLU(−z) = z, and a layer is one Newton iteration to round-off. Both are run \
               here as attention layers over the pairs, against the iteration itself.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::ERRATUM
 }];
 

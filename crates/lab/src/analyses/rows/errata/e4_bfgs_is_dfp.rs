@@ -20,7 +20,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               depends on the line search, which must be named. With Armijo backtracking from 1 the four differ, and only \
               then is L-BFGS slower than BFGS.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::ERRATUM
 }];
 

@@ -17,7 +17,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               shrinks by the constant factor |1 − ηλ| per step: linear (geometric) convergence, with the rate set by the \
               smallest eigenvalue. Measured here against that prediction, prompt by prompt, and against the best power law.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::ERRATUM
 }];
 

@@ -16,7 +16,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               S + x_test x_testᵀ in place of S. Then the converged prediction is shrunk towards zero, by the factor \
               1/(1 + x_testᵀS⁻¹x_test). Newton is run to convergence both ways.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::ERRATUM
 }];
 

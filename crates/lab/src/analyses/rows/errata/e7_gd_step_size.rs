@@ -18,7 +18,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               the step of the authors' code, 0.01, is beyond the limit on some of them: one such prompt ruins every mean. \
               Limits are computed from the spectrum of S of every prompt, trace-normalised and raw.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::ERRATUM
 }];
 

@@ -18,7 +18,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               could see the answer is not a matter of belief: every token is changed in turn and the predictions are watched. The network \
               is a fresh one, since the layout does not depend on training.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

@@ -18,7 +18,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               pairs than dimensions Newton's error falls faster and faster, while each step of gradient descent \
               removes the same share. The Transformer's part of the figure is F2-R1.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

@@ -21,8 +21,8 @@ pub const ROWS: &[Analysis] = &[
               numbers of GD steps. Superlinear means that each middle layer removes a larger factor of the error than the \
               one before; a geometric rate removes the same factor each time.",
         needs: &["r1"],
-        run: |lab, notes| {
-            notes.adopt(outcome(lab, &ISOTROPIC, "F2-R1", "layers 3 to 8 superlinear for n > d"))
+        run: |lab, note| {
+            note.adopt(outcome(lab, &ISOTROPIC, "F2-R1", "layers 3 to 8 superlinear for n > d"))
         },
         ..Analysis::FIGURE
     },
@@ -32,8 +32,8 @@ pub const ROWS: &[Analysis] = &[
         title: "On ill-conditioned data the layers improve in the same way",
         summary: "The curves of F2 for a Transformer trained on inputs with κ = 100.",
         needs: &["r2"],
-        run: |lab, notes| {
-            notes.adopt(outcome(lab, &SKEWED, "F15", "performance still improves over the layers"))
+        run: |lab, note| {
+            note.adopt(outcome(lab, &SKEWED, "F15", "performance still improves over the layers"))
         },
         ..Analysis::FIGURE
     },
@@ -43,7 +43,7 @@ pub const ROWS: &[Analysis] = &[
         title: "A Transformer of 24 layers converges superlinearly, too",
         summary: "The curves of F2 for a Transformer of 24 layers.",
         needs: &["r5"],
-        run: |lab, notes| notes.adopt(outcome(lab, &DEEP, "F25", "24 layers also converge superlinearly")),
+        run: |lab, note| note.adopt(outcome(lab, &DEEP, "F25", "24 layers also converge superlinearly")),
         ..Analysis::FIGURE
     },
 ];

@@ -27,7 +27,7 @@ pub const ROWS: &[Analysis] = &[
               line means that a layer does the work of a fixed number of steps; an exponential means that the other is \
               exponentially slower.",
         needs: &["r1"],
-        run: |lab, notes| {
+        run: |lab, note| {
             let found = || {
                 let mut outcome = maps(
                     lab,
@@ -39,7 +39,7 @@ pub const ROWS: &[Analysis] = &[
                 outcome.figures.insert(1, linear_axis(lab)?);
                 Ok(outcome)
             };
-            notes.adopt(found())
+            note.adopt(found())
         },
         ..Analysis::FIGURE
     },
@@ -49,8 +49,8 @@ pub const ROWS: &[Analysis] = &[
         title: "The same on ill-conditioned data",
         summary: "The maps of F3 for a Transformer trained on inputs with κ = 100.",
         needs: &["r2"],
-        run: |lab, notes| {
-            notes.adopt(maps(lab, &SKEWED, "F16", Bound::None, "similar to Newton rather than GD"))
+        run: |lab, note| {
+            note.adopt(maps(lab, &SKEWED, "F16", Bound::None, "similar to Newton rather than GD"))
         },
         ..Analysis::FIGURE
     },
@@ -60,8 +60,8 @@ pub const ROWS: &[Analysis] = &[
         title: "The same with one head per layer",
         summary: "The maps of F3 for a Transformer of 12 layers with a single head each.",
         needs: &["r4"],
-        run: |lab, notes| {
-            notes.adopt(maps(lab, &ONE_HEAD, "F22", Bound::None, "not restricted to a configuration"))
+        run: |lab, note| {
+            note.adopt(maps(lab, &ONE_HEAD, "F22", Bound::None, "not restricted to a configuration"))
         },
         ..Analysis::FIGURE
     },
@@ -71,7 +71,7 @@ pub const ROWS: &[Analysis] = &[
         title: "The same with 24 layers",
         summary: "The maps of F3 for a Transformer of 24 layers with 8 heads.",
         needs: &["r5"],
-        run: |lab, notes| notes.adopt(maps(lab, &DEEP, "F24", Bound::None, "deeper models behave alike")),
+        run: |lab, note| note.adopt(maps(lab, &DEEP, "F24", Bound::None, "deeper models behave alike")),
         ..Analysis::FIGURE
     },
 ];

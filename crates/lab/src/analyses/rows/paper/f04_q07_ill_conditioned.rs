@@ -18,7 +18,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "Error after 40 pairs of inputs with κ = 100 along layers, Newton iterations and GD steps. Newton's need grows with the \
               logarithm of κ, gradient descent's in proportion.",
         needs: &["r2"],
-        run: |lab, notes| notes.adopt(run(lab)),
+        run: |lab, note| note.adopt(run(lab)),
         ..Analysis::FIGURE
     },
     Analysis {
@@ -28,7 +28,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "Steps that match the last layer of a Transformer on isotropic and on ill-conditioned data: as many Newton iterations, but \
               many times the GD steps.",
         needs: &["r1", "r2"],
-        run: |lab, notes| notes.adopt(hardly_hurt(lab)),
+        run: |lab, note| note.adopt(hardly_hurt(lab)),
         ..Analysis::STATEMENT
     },
 ];

@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               gradient descent is exact on the newest pair and worse the older the pair is. Newton after five steps, \
               far from converged, errs alike on all. The networks' parts of the figure are F5-R1 and F5-R7.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "Error by pairs read, and error on a pair seen before by its age after 20 pairs, of the Transformer beside online gradient \
               descent and five steps of Newton.",
         needs: &["r1"],
-        run: |lab, notes| {
+        run: |lab, note| {
             let found = || {
                 let all = [of(lab, &ISOTROPIC)?, ogd(), newton_5()];
                 let curves = Curves::new(lab, &all)?;
@@ -58,7 +58,7 @@ pub const ROWS: &[Analysis] = &[
                 ];
                 Ok(Outcome { claims, figures: curves.figures("f5-r1"), tables: vec![] })
             };
-            notes.adopt(found())
+            note.adopt(found())
         },
         ..Analysis::FIGURE
     },
@@ -69,7 +69,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "The same with an LSTM. Its error is that of Newton after five steps, but unlike Newton it is better on recent pairs than on \
               early ones, as online gradient descent is.",
         needs: &["r1", "r7"],
-        run: |lab, notes| {
+        run: |lab, note| {
             let found = || {
                 let all = [of(lab, &ISOTROPIC)?, of(lab, &LSTM)?, ogd(), newton_5()];
                 let curves = Curves::new(lab, &all)?;
@@ -125,7 +125,7 @@ pub const ROWS: &[Analysis] = &[
                 ];
                 Ok(Outcome { claims, figures: curves.figures("f5-r7"), tables: vec![] })
             };
-            notes.adopt(found())
+            note.adopt(found())
         },
         ..Analysis::FIGURE
     },

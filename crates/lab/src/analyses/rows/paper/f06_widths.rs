@@ -17,7 +17,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "Transformers of 12 layers with one head, 8, 16, 32 and 64 wide, on d = 20. To act as least squares is taken as a SimE with it \
               of at least 0.9; Newton reaches that after 12 steps.",
     needs: &["r6-8", "r6-16", "r6-32", "r6-64"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

@@ -21,7 +21,7 @@ pub const ROWS: &[Analysis] = &[
         title: "The Transformer improves from layer to layer, as Newton does at the matching steps",
         summary: "Error by pairs read for each layer of the Transformer, and for the Newton iteration that matches it best.",
         needs: &["r1"],
-        run: |lab, notes| notes.adopt(run(lab)),
+        run: |lab, note| note.adopt(run(lab)),
         ..Analysis::FIGURE
     },
     Analysis {
@@ -30,7 +30,7 @@ pub const ROWS: &[Analysis] = &[
         title: "The LSTM does not improve from layer to layer",
         summary: "Error by pairs read for each layer of the LSTM: a read-out of the first layer predicts as well as one of the last.",
         needs: &["r7"],
-        run: |lab, notes| notes.adopt(lstm(lab)),
+        run: |lab, note| note.adopt(lstm(lab)),
         ..Analysis::FIGURE
     },
 ];

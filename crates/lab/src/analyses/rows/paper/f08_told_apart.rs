@@ -22,7 +22,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               the interval holds 0 the two cannot be told apart by similarity, only by the rate of their best matches. Layers that \
               still predict zero are left out of the count: no steps of GD is that prediction, no iterations of Newton is not.",
     needs: &["r1"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "After each prefix a layer answers 200 fresh queries; the weights that fit its answers are compared with the \
               weights of the algorithms. Similarity of weights asks what would be predicted anywhere, not only at the next input.",
         needs: &["r1"],
-        run: |lab, notes| notes.adopt(maps(lab, &ISOTROPIC, "F9", Bound::Within(2.0, 4.5))),
+        run: |lab, note| note.adopt(maps(lab, &ISOTROPIC, "F9", Bound::Within(2.0, 4.5))),
         ..Analysis::FIGURE
     },
     Analysis {
@@ -29,7 +29,7 @@ pub const ROWS: &[Analysis] = &[
         title: "Induced weights on ill-conditioned data",
         summary: "The maps of F9 for a Transformer trained on inputs with κ = 100.",
         needs: &["r2"],
-        run: |lab, notes| notes.adopt(maps(lab, &SKEWED, "F17", Bound::None)),
+        run: |lab, note| note.adopt(maps(lab, &SKEWED, "F17", Bound::None)),
         ..Analysis::FIGURE
     },
     Analysis {
@@ -39,7 +39,7 @@ pub const ROWS: &[Analysis] = &[
         title: "Induced weights with one head per layer",
         summary: "The maps of F9 for a Transformer of 12 layers with a single head each.",
         needs: &["r4"],
-        run: |lab, notes| notes.adopt(maps(lab, &ONE_HEAD, "F23", Bound::None)),
+        run: |lab, note| note.adopt(maps(lab, &ONE_HEAD, "F23", Bound::None)),
         ..Analysis::FIGURE
     },
 ];

@@ -18,7 +18,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     title: "Against log₂ of gradient descent's steps the layers are a straight line",
     summary: "The map of F3 with steps that double: what is exponential there is straight here.",
     needs: &["r1"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

@@ -20,7 +20,7 @@ pub const ROWS: &[Analysis] = &[
               conjugate gradient are the same iteration (E4), so these take Armijo's: from 1 down until the loss falls. \
               BFGS with the exact search is shown beside them.",
         needs: &["r1"],
-        run: |lab, notes| notes.adopt(maps(lab, &ISOTROPIC, "F11", "linear over layers 6 to 11")),
+        run: |lab, note| note.adopt(maps(lab, &ISOTROPIC, "F11", "linear over layers 6 to 11")),
         ..Analysis::FIGURE
     },
     Analysis {
@@ -29,7 +29,7 @@ pub const ROWS: &[Analysis] = &[
         title: "Quasi-Newton methods on ill-conditioned data",
         summary: "The maps of F11 for a Transformer trained on inputs with κ = 100, and gradient descent beside them.",
         needs: &["r2"],
-        run: |lab, notes| {
+        run: |lab, note| {
             let found = || {
                 let mut outcome = maps(lab, &SKEWED, "F18", "linear over layers 4 to 11")?;
                 let [lbfgs, gd] =
@@ -47,7 +47,7 @@ pub const ROWS: &[Analysis] = &[
                 );
                 Ok(outcome)
             };
-            notes.adopt(found())
+            note.adopt(found())
         },
         ..Analysis::FIGURE
     },
@@ -57,7 +57,7 @@ pub const ROWS: &[Analysis] = &[
         title: "A layer is worth more than a step of conjugate gradient",
         summary: "The map of F3 against conjugate gradient: first-order information alone, at its best on a quadratic.",
         needs: &["r1"],
-        run: |lab, notes| notes.adopt(conjugate(lab)),
+        run: |lab, note| note.adopt(conjugate(lab)),
         ..Analysis::FIGURE
     },
 ];

@@ -18,7 +18,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "Similarity of each layer with each candidate at its best step, by errors and by induced weights. A candidate counts as \
               ahead of Newton at a layer only if the paired 95 % interval of the difference excludes 0.",
     needs: &["r1"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

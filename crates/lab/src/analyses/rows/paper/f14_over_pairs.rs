@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               shows layers 2, 3 and 12: before anything is learned, the first that works, the last. Which layer is the first \
               that works differs between networks; here it is the first of the middle layers.",
     needs: &["r1"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

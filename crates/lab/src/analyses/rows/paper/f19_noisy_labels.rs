@@ -15,7 +15,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "The curves of F2 and the maps of F3 for a Transformer trained on labels with noise of σ = 0.1. The best predictor is \
               ridge regression with λ = σ², so Newton and gradient descent act on S + λI.",
     needs: &["r3"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

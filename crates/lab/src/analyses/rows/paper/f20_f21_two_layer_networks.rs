@@ -25,7 +25,7 @@ pub const ROWS: &[Analysis] = &[
               same shape fitted to the pairs read. Steps double along the axis, so that a straight line means exponentially \
               faster. The paper names neither step size nor start; here η = 0.003 and normal first weights.",
         needs: &["r8"],
-        run: |lab, notes| {
+        run: |lab, note| {
             let found = || {
                 run(
                     lab,
@@ -38,7 +38,7 @@ pub const ROWS: &[Analysis] = &[
                     },
                 )
             };
-            notes.adopt(found())
+            note.adopt(found())
         },
         ..Analysis::FIGURE
     },
@@ -49,7 +49,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "The same with tanh. The paper finds that the first five layers only prepare, and that similarities are lower \
               than for linear functions, as two fitted networks may be different optima.",
         needs: &["r9"],
-        run: |lab, notes| {
+        run: |lab, note| {
             let found = || {
                 run(
                     lab,
@@ -62,7 +62,7 @@ pub const ROWS: &[Analysis] = &[
                     },
                 )
             };
-            notes.adopt(found())
+            note.adopt(found())
         },
         ..Analysis::FIGURE
     },

@@ -24,7 +24,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               an exponential means the other is exponentially slower. Shown for similarity of errors, and again for \
               similarity of induced weights and for distance instead of angle.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

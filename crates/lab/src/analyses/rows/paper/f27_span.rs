@@ -17,7 +17,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "Any sum of moments has weights in span{x₁…x_t} (TH6). The share of w̃_t outside that span, for t < d, beside the share that a \
               random direction would have, √(1 − t/d). Close is taken as at most a quarter of it, on average.",
     needs: &["r1"],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::FIGURE
 }];
 

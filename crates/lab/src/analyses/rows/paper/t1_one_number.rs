@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "The paper gives one similarity for each pair of a network and an algorithm and does not say over which layers. Here: the last \
               layer, the mean over layers and the largest, each at the best step of the algorithm.",
         needs: &["r1"],
-        run: |lab, notes| {
+        run: |lab, note| {
             let found = || {
                 let cells = Cells::new(lab, &ISOTROPIC)?;
                 let mut claims = cells.claims("T1", ["0.991", "0.957", "0.806"]);
@@ -43,7 +43,7 @@ pub const ROWS: &[Analysis] = &[
                     tables: vec![table("t1", &[&cells])],
                 })
             };
-            notes.adopt(found())
+            note.adopt(found())
         },
         ..Analysis::FIGURE
     },
@@ -53,7 +53,7 @@ pub const ROWS: &[Analysis] = &[
         title: "Table 1, the LSTM: more similar to online GD than the Transformer is",
         summary: "The same for the LSTM, and both compared.",
         needs: &["r1", "r7"],
-        run: |lab, notes| {
+        run: |lab, note| {
             let found = || {
                 let (transformer, lstm) = (Cells::new(lab, &ISOTROPIC)?, Cells::new(lab, &LSTM)?);
                 let mut claims = lstm.claims("T1-R7", ["0.920", "0.916", "0.954"]);
@@ -89,7 +89,7 @@ pub const ROWS: &[Analysis] = &[
                 let tables = vec![table("t1-r7", &[&transformer, &lstm])];
                 Ok(Outcome { claims, figures: vec![lstm.figure("t1-r7-layers")], tables })
             };
-            notes.adopt(found())
+            note.adopt(found())
         },
         ..Analysis::FIGURE
     },

@@ -20,7 +20,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               conjugate gradient) and a random solution. Counted: steps until the weights are within ε of the solution, \
               for the algorithms of the registry, each with its best fixed parameters.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::STATEMENT
 }];
 

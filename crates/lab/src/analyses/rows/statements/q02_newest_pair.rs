@@ -14,7 +14,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "With η_k = 1/‖x_k‖² the update makes the error on the pair just read zero. Asked again at once, for every number \
               of pairs read, the answer is the label to round-off.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::STATEMENT
 }];
 

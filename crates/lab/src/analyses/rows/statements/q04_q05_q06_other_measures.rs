@@ -22,7 +22,7 @@ pub const ROWS: &[Analysis] = &[
         title: "Distance instead of angle gives the same trends",
         summary: "The maps of F3 by root mean square difference of errors, as the paper says in a footnote.",
         needs: &["r1"],
-        run: |lab, notes| notes.adopt(distance(lab)),
+        run: |lab, note| note.adopt(distance(lab)),
         ..Analysis::STATEMENT
     },
     Analysis {
@@ -33,7 +33,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "The network's own read-out, trained on its last layer, applied to every layer, to the \
               residual stream as it is and after the final LayerNorm; beside them the fitted ones.",
         needs: &["r1"],
-        run: |lab, notes| notes.adopt(own_read_out(lab)),
+        run: |lab, note| note.adopt(own_read_out(lab)),
         ..Analysis::STATEMENT
     },
     Analysis {
@@ -42,7 +42,7 @@ pub const ROWS: &[Analysis] = &[
         title: "The last layers are least squares",
         summary: "Similarity of each layer with least squares, beside what Newton and gradient descent have once they have converged.",
         needs: &["r1"],
-        run: |lab, notes| notes.adopt(least_squares(lab)),
+        run: |lab, note| note.adopt(least_squares(lab)),
         ..Analysis::STATEMENT
     },
 ];

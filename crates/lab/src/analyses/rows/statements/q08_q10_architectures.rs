@@ -23,7 +23,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "The LSTM of the paper and one of twice its width and four times its parameters, trained alike. The paper reports from \
               preliminary experiments that size does not change its results, and shows none.",
         needs: &["r1", "r7", "r7-wide"],
-        run: |lab, notes| notes.adopt(wider_lstm(lab)),
+        run: |lab, note| note.adopt(wider_lstm(lab)),
         ..Analysis::STATEMENT
     },
     Analysis {
@@ -33,7 +33,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "The theorem's Transformers use normalised ReLU attention, the trained ones softmax. The same network is trained with \
               (1/t)ReLU in its place, by the same recipe, and asked the same questions.",
         needs: &["r1", "r1-relu"],
-        run: |lab, notes| notes.adopt(relu_attention(lab)),
+        run: |lab, note| note.adopt(relu_attention(lab)),
         ..Analysis::STATEMENT
     },
 ];

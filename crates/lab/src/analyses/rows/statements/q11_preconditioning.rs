@@ -21,7 +21,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               prompts of its own, as is the best step size, and judged on others: where all prompts share one eigenbasis, and where each has \
               its own, as in the paper. A sparse one, the inverse diagonal of each prompt's own S, is tried as well.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::STATEMENT
 }];
 

@@ -25,7 +25,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               and half its width. Gradient descent by linear attention needs one layer per step: the layers to a \
               given accuracy, side by side, are the paper's point in weights.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::THEORY
 }];
 

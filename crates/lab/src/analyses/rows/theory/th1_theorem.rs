@@ -20,7 +20,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               As printed, the coefficient −n/2 sits inside the ReLU, so that with equal values the layer adds ½Σ|z|Tx \
               where it should subtract, and overflows.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::THEORY
 }];
 

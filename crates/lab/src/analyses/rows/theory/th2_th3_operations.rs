@@ -27,7 +27,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "Every column receives the sum of all columns: by one ReLU head with the constant score 1, by the two heads of the \
               paper's lemma (equal values are right here, since ReLU(1) + ReLU(−1) = 1), and by softmax over equal scores.",
         needs: &[],
-        run: |lab, notes| notes.adopt(run_sum(lab)),
+        run: |lab, note| note.adopt(run_sum(lab)),
         ..Analysis::THEORY
     },
     Analysis {
@@ -40,7 +40,7 @@ pub const ROWS: &[Analysis] = &[
               like scale² until round-off takes over. div is out of reach of ReLU, which is piecewise polynomial; softmax does it, \
               since the mean of the exponential law is 1/|c|, with the columns as nodes of the integral.",
         needs: &[],
-        run: |lab, notes| notes.adopt(run(lab)),
+        run: |lab, note| note.adopt(run(lab)),
         ..Analysis::THEORY
     },
 ];

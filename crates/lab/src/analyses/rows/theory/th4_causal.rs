@@ -21,7 +21,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               explodes before it has converged. With query and key exchanged, ⟨T x_t, x_s⟩, they only persist: the error \
               falls with t, and early columns, whose mean is singular, spoil it only after many layers.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::THEORY
 }];
 

@@ -17,7 +17,7 @@ pub const ROWS: &[Analysis] = &[
               M₂ = 4αS − 12α²S³ + 16α³S⁵ − 16α⁴S⁷. The recurrence gives M₁ = 2αS − α²S³ and \
               M₂ = 4αS − 6α²S³ + 4α³S⁵ − α⁴S⁷. Both are evaluated on the eigenvalues of S and compared with the iteration.",
         needs: &[],
-        run: |lab, notes| notes.adopt(run_erratum(lab)),
+        run: |lab, note| note.adopt(run_erratum(lab)),
         ..Analysis::ERRATUM
     },
     Analysis {
@@ -28,7 +28,7 @@ pub const ROWS: &[Analysis] = &[
               (I − (I − αS²)^(2^k)) S⁻¹; gradient descent's is of degree k − 1. Degrees are those of the exact \
               recurrences on polynomials; the closed form is compared with the iterated matrices.",
         needs: &[],
-        run: |lab, notes| notes.adopt(run_degrees(lab)),
+        run: |lab, note| note.adopt(run_degrees(lab)),
         ..Analysis::THEORY
     },
 ];

@@ -18,7 +18,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               that span for t < d; what is left is round-off, for any β. Two learners that are not sums of moments show \
               that the measure can fail: online GD from a random start, and nearest neighbours.",
     needs: &[],
-    run: |lab, notes| notes.adopt(run(lab)),
+    run: |lab, note| note.adopt(run(lab)),
     ..Analysis::THEORY
 }];
 
