@@ -135,10 +135,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         println!("{result:#}");
         return Ok(());
     }
-    println!("{}", findings.summary);
-    for row in &findings.tables[0].rows {
-        println!("  {:>8} → {:<8} {} {}", row[0], row[1], found.map.label, row[2]);
-    }
+    print!("{}\n{found}", findings.summary);
     println!("{}", args.out.join("index.html").display());
     Ok(())
 }

@@ -7,6 +7,8 @@ pub mod rates;
 mod shown;
 pub mod similarity;
 
+use std::fmt;
+
 use crate::compare::matching::{Matching, best_match, bootstrap};
 use crate::compare::rates::{RateFit, Trend, fit_rate};
 use crate::compare::similarity::{Heatmap, InducedWeights, Metric, View, of_errors, of_weights};
@@ -183,6 +185,17 @@ impl Comparison {
     /// Both learners as figures name them.
     pub fn names(&self) -> (String, String) {
         (solvers::label(&self.map.a.learner), solvers::label(&self.map.b.learner))
+    }
+}
+
+/// A line for each step of A with its best match, and how similar they are.
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (&a, similarity) in self.matching.a.as_slice().iter().zip(&self.matching.similarity) {
+            let best = self.step_for(a).map_or("–".into(), |b| b.to_string());
+            writeln!(f, "  {a:>8} → {best:<8} {} {similarity:.4}", self.map.label)?;
+        }
+        Ok(())
     }
 }
 

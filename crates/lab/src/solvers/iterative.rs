@@ -1,11 +1,45 @@
 //! Algorithms that improve a weight vector step by step.
 
-use super::classical::InContext;
+use super::classical::{Classical, InContext};
 use super::problem::Problem;
+use crate::learners::Unit;
 use crate::learners::steps::Steps;
 use crate::linalg::{Spectrum, dot};
+use crate::registry::Id;
 
-/// The update as on paper and nothing else.
+/// The update as on paper and nothing else; [`Iterative`] makes a learner of it.
+///
+/// ```
+/// use lab::linalg::{axpy, dot};
+/// use lab::prelude::*;
+/// use lab::solvers::{Iterative, Problem, Solver};
+///
+/// /// Moves to the plane of the newest pair, again and again.
+/// struct Newest;
+///
+/// impl Solver for Newest {
+///     type State = Vec<f64>;
+///
+///     fn start(&self, problem: &Problem) -> Vec<f64> {
+///         vec![0.0; problem.dim]
+///     }
+///
+///     fn step(&self, problem: &Problem, w: &mut Vec<f64>) {
+///         if let Some((x, y)) = problem.pairs().last() {
+///             axpy((y - dot(w, x)) / dot(x, x), x, w);
+///         }
+///     }
+///
+///     fn weights(&self, _: &Problem, state: &Vec<f64>, w: &mut [f64]) {
+///         w.copy_from_slice(state);
+///     }
+/// }
+///
+/// let newest = Iterative::new(Newest).learner("newest", Steps::range(0, 3));
+/// let prompts = Task::new("linear", "gaussian", 4, 9)?.sample(Seed(0), "eval", 0, 8);
+/// assert_eq!(newest.trajectory(&prompts, &newest.default_steps())?.values.dim(), (4, 8, 9));
+/// # Ok::<(), lab::Error>(())
+/// ```
 pub trait Solver: Send + Sync {
     /// What it remembers between steps.
     type State;
@@ -30,7 +64,7 @@ pub type Filter = Box<dyn Fn(f64, u64) -> f64>;
 
 /// How an algorithm's steps are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// By the recurrence.
     Iterated,
     /// Through the spectrum of S.
@@ -38,19 +72,35 @@ pub(super) enum Form {
 }
 
 impl Form {
+    /// By their names in settings.
     pub const CHOICES: &'static [(&'static str, Form)] =
         &[("iterated", Form::Iterated), ("closed", Form::Closed)];
 }
 
 /// Runs a solver and answers with its weights.
-pub(super) struct Iterative<S> {
+pub struct Iterative<S> {
+    /// The update.
     pub solver: S,
+    /// How its steps are computed.
     pub form: Form,
 }
 
 impl<S: Solver> Iterative<S> {
+    /// By the recurrence.
     pub fn new(solver: S) -> Self {
         Iterative { solver, form: Form::Iterated }
+    }
+
+    /// As a learner of that name, with the steps to look at when nobody says which.
+    pub fn learner(self, name: &str, default_steps: Steps) -> Classical<Self> {
+        Classical {
+            id: Id { name: name.into(), given: Default::default() },
+            unit: Unit::Iteration,
+            lambda: 0.0,
+            default_steps,
+            single_step: false,
+            algorithm: self,
+        }
     }
 
     /// Calls `record(s, w)` with the weights after each of `steps`.

@@ -21,7 +21,7 @@ mod problem;
 mod quasi_newton;
 mod rls;
 
-pub use iterative::{Filter, Solver};
+pub use iterative::{Filter, Form, Iterative, Solver};
 pub use newton::moment_coefficients;
 pub use problem::Problem;
 
@@ -91,6 +91,18 @@ pub const SOLVERS: &[SolverRow] = &[
 ];
 
 /// Builds an algorithm from text such as `gd:eta=0.01`.
+///
+/// ```
+/// use lab::prelude::*;
+///
+/// let prompts = Task::new("linear", "gaussian", 3, 8)?.sample(Seed(0), "eval", 0, 4);
+/// let bfgs = solvers::build("bfgs:line_search=armijo")?;
+/// let found = bfgs.trajectory(&prompts, &Steps::range(0, 10))?;
+/// assert_eq!(found.values.dim(), (11, 4, 8)); // [step, prompt, position]
+/// assert_eq!(solvers::label(&found.learner), "BFGS (line_search=armijo)");
+/// assert!(solvers::build("bfgs:eta=1").is_err_and(|e| e.to_string().contains("no setting 'eta'")));
+/// # Ok::<(), Error>(())
+/// ```
 pub fn build(text: &str) -> Result<Box<dyn Learner>> {
     let (row, settings) = Spec::parse(text)?.find("solver", SOLVERS)?;
     (row.build)(&settings)

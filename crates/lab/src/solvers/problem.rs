@@ -24,6 +24,16 @@ impl Problem<'_> {
         self.ys.len()
     }
 
+    /// Pair number `i` of those read: input and label.
+    pub fn pair(&self, i: usize) -> (&[f64], f64) {
+        (&self.xs[i * self.dim..(i + 1) * self.dim], self.ys[i])
+    }
+
+    /// All pairs read, in order.
+    pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&[f64], f64)> {
+        (0..self.read()).map(|i| self.pair(i))
+    }
+
     /// Eigen-decomposition of S.
     pub fn spectrum(&self) -> Spectrum {
         Spectrum::of(self.s, self.dim)
