@@ -1,7 +1,7 @@
 //! `iclab list`: what there is, from the registries.
 
 use clap::{Args, ValueEnum};
-use lab::registry::Setting;
+use lab::registry::{Row, Setting};
 use serde_json::json;
 
 use crate::error::Result;
@@ -77,19 +77,17 @@ fn entries(what: What) -> Vec<Entry> {
     use lab::analyses::ANALYSES;
     use lab::data::{functions::FUNCTIONS, inputs::INPUTS};
     use lab::solvers::SOLVERS;
+    fn of<T: ?Sized, P>(rows: &[Row<T, P>]) -> Vec<Entry> {
+        let entry = |row: &Row<T, P>| {
+            let Row { name, summary, cite, settings, .. } = row;
+            Entry { name, summary, cite, settings }
+        };
+        rows.iter().map(entry).collect()
+    }
     match what {
-        What::Solvers => SOLVERS
-            .iter()
-            .map(|r| Entry { name: r.name, summary: r.summary, cite: r.cite, settings: r.settings })
-            .collect(),
-        What::Functions => FUNCTIONS
-            .iter()
-            .map(|r| Entry { name: r.name, summary: r.summary, cite: r.cite, settings: r.settings })
-            .collect(),
-        What::Inputs => INPUTS
-            .iter()
-            .map(|r| Entry { name: r.name, summary: r.summary, cite: "", settings: r.settings })
-            .collect(),
+        What::Solvers => of(SOLVERS),
+        What::Functions => of(FUNCTIONS),
+        What::Inputs => of(INPUTS),
         What::Analyses => {
             ANALYSES.iter().map(|r| Entry { name: r.id, summary: r.title, cite: "", settings: &[] }).collect()
         }

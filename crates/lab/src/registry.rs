@@ -1,4 +1,4 @@
-//! Registries: named rows with settings, from which config names, `iclab list`, help and the law tests derive.
+//! Registries: named rows with settings, from which config names, `iclab list`, help and the property tests derive.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,12 +16,20 @@ pub struct Setting {
     pub help: &'static str,
 }
 
-/// What all registries have in common.
-pub trait Row {
+/// One row of a registry of `T`, with what rows of this registry promise.
+pub struct Row<T: ?Sized, P = ()> {
     /// Name in configs and on the command line.
-    fn name(&self) -> &'static str;
-    /// The settings it takes.
-    fn settings(&self) -> &'static [Setting];
+    pub name: &'static str,
+    /// What it is, one line.
+    pub summary: &'static str,
+    /// Where it comes from; empty where everybody knows.
+    pub cite: &'static str,
+    /// Its settings.
+    pub settings: &'static [Setting],
+    /// What it promises; the property tests hold it to that.
+    pub properties: P,
+    /// Builds it.
+    pub build: fn(&Settings) -> Result<Box<T>>,
 }
 
 /// A row's name with the settings given to it: `gd:eta=0.01,lambda=0.1`.
@@ -53,14 +61,29 @@ impl Spec {
         Ok(Spec { name: name.trim().to_string(), given })
     }
 
+    /// Builds what is named from the rows of a registry of `kind`.
+    pub fn build<T: ?Sized, P>(&self, kind: &'static str, rows: &[Row<T, P>]) -> Result<Box<T>> {
+        let (row, settings) = self.find(kind, rows)?;
+        (row.build)(&settings)
+    }
+
     /// Finds the row and checks that it has every setting that was given.
-    pub fn find<'r, R: Row>(&self, kind: &'static str, rows: &'r [R]) -> Result<(&'r R, Settings)> {
-        let row = rows.iter().find(|row| row.name() == self.name).ok_or_else(|| Error::UnknownName {
+    pub fn find<'r, T: ?Sized, P>(
+        &self,
+        kind: &'static str,
+        rows: &'r [Row<T, P>],
+    ) -> Result<(&'r Row<T, P>, Settings)> {
+        let row = rows.iter().find(|row| row.name == self.name).ok_or_else(|| Error::UnknownName {
             kind,
             name: self.name.clone(),
-            hint: hint(&self.name, rows.iter().map(Row::name)),
+            hint: hint(&self.name, rows.iter().map(|row| row.name)),
         })?;
-        let known = row.settings().iter().map(|s| s.name);
+        Ok((row, self.settings(row.settings)?))
+    }
+
+    /// All of `declared`, as given here or by default; refuses what is not declared.
+    pub fn settings(&self, declared: &'static [Setting]) -> Result<Settings> {
+        let known = declared.iter().map(|s| s.name);
         for setting in self.given.keys() {
             if !known.clone().any(|k| k == setting) {
                 return Err(Error::UnknownSetting {
@@ -71,13 +94,13 @@ impl Spec {
             }
         }
         let mut values: BTreeMap<&'static str, String> =
-            row.settings().iter().map(|s| (s.name, s.default.to_string())).collect();
+            declared.iter().map(|s| (s.name, s.default.to_string())).collect();
         for (name, value) in &mut values {
             if let Some(given) = self.given.get(*name) {
                 *value = given.clone();
             }
         }
-        Ok((row, Settings { row: self.name.clone(), given: self.given.clone(), values }))
+        Ok(Settings { row: self.name.clone(), given: self.given.clone(), values })
     }
 }
 

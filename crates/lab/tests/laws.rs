@@ -90,7 +90,7 @@ fn rotating_inputs_changes_no_prediction() {
     let rotation = ndarray::Array2::from_shape_vec((6, 6), rotation).unwrap();
     let flat = prompts.xs.to_shape((4 * 15, 6)).unwrap().dot(&rotation.t());
     let rotated = Prompts::new(flat.into_shape_with_order((4, 15, 6)).unwrap(), prompts.ys.clone()).unwrap();
-    for row in SOLVERS.iter().filter(|row| row.laws.rotation_equivariant) {
+    for row in SOLVERS.iter().filter(|row| row.properties.rotation_equivariant) {
         // At t = d a quasi-Newton or rank-deficient step amplifies round-off: compare where it is well posed.
         let (a, b) = (values(row, &rotated), values(row, &prompts));
         let well = |v: &ndarray::Array3<f64>| v.slice(s![.., .., 9..]).to_owned();
@@ -115,7 +115,7 @@ fn predictions_are_linear_where_promised() {
         }
     }
     let questions = Questions { prompts, lengths: vec![2, 6], queries: asked };
-    for row in SOLVERS.iter().filter(|row| row.laws.linear) {
+    for row in SOLVERS.iter().filter(|row| row.properties.linear) {
         let answers = learner(row).answers(&questions, &some_steps(row)).unwrap();
         let combined = &answers.slice(s![.., .., .., 0]) * 2.0 - &answers.slice(s![.., .., .., 1]) * 3.0;
         assert!(difference(&combined, answers.slice(s![.., .., .., 2])) < 1e-10, "{}", row.name);
@@ -145,7 +145,7 @@ fn the_last_step_is_least_squares_where_promised() {
     let prompts = prompts(dim, 6 * dim, 4);
     let from = 4 * dim; // well conditioned from here on
     for row in SOLVERS {
-        let Some(last) = row.laws.exact_after else { continue };
+        let Some(last) = row.properties.exact_after else { continue };
         let found = learner(row).trajectory(&prompts, &Steps::single(last)).unwrap().values;
         let error = difference(found.slice(s![0, .., from..]), prompts.ys.slice(s![.., from..]));
         assert!(error < 1e-9, "{} after {last} steps: {error}", row.name);
@@ -157,7 +157,7 @@ fn a_closed_form_equals_its_iterated_form() {
     let steps = Steps::parse("0..=12").unwrap();
     for (dim, points) in [(1, 5), (4, 20), (20, 41)] {
         let prompts = prompts(dim, points, 3);
-        for row in SOLVERS.iter().filter(|row| row.laws.closed_form) {
+        for row in SOLVERS.iter().filter(|row| row.properties.closed_form) {
             for lambda in ["0", "0.5"] {
                 let of = |form: &str| {
                     let text = format!("{}:form={form},lambda={lambda}", row.name);
@@ -224,7 +224,7 @@ fn least_squares_recovers_the_linear_classes() {
         let prompts = Task::new(function.name, "gaussian", 5, 16).unwrap().sample(SEED, "laws", 0, 8);
         let found = solvers::build("ols").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap();
         let error = difference(found.values.slice(s![0, .., 8..]), prompts.ys.slice(s![.., 8..]));
-        assert_eq!(error < 1e-9, function.linear, "{}: {error}", function.name);
+        assert_eq!(error < 1e-9, function.properties.linear, "{}: {error}", function.name);
     }
 }
 
@@ -235,7 +235,8 @@ fn with_lambda_the_limit_is_ridge() {
         solvers::build("ridge:lambda=0.5").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap().values;
     let mut found = 0;
     for row in SOLVERS.iter().filter(|row| row.name != "ridge") {
-        let Some(last) = row.laws.exact_after.filter(|_| row.settings.iter().any(|s| s.name == "lambda"))
+        let Some(last) =
+            row.properties.exact_after.filter(|_| row.settings.iter().any(|s| s.name == "lambda"))
         else {
             continue;
         };

@@ -31,8 +31,8 @@ use crate::stats::{self, Estimate};
 /// let gd = solvers::build("gd")?.trajectory(&prompts, &Steps::powers_of_two(0, 12))?;
 /// let found = Comparison::of_errors(&newton, &gd, &prompts)?.resampled(Seed(0)).over((3, 16));
 /// assert!(found.evidence(Trend::Exponential).value > 0.0); // gradient descent is exponentially slower
-/// let Estimate { low, high, .. } = found.per_step(Trend::Exponential);
-/// assert!(low < 0.5 && 0.5 < high); // one doubling of its steps for every two of Newton
+/// let doublings = found.per_step(Trend::Exponential); // of its steps, per step of Newton
+/// assert!(0.4 < doublings.low && doublings.high < 0.7);
 /// # Ok::<(), lab::Error>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use super::{Change, Instead, MEAN_PROMPTS, Means, Opened, Options, Probed, find,
 use crate::data::prompts::Task;
 use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::registry::{Row, Setting, Spec};
+use crate::registry::{Setting, Spec};
 
 /// The settings of a network, which follow its path after commas.
 pub const SETTINGS: &[Setting] = &[
@@ -41,22 +41,11 @@ pub const SETTINGS: &[Setting] = &[
 /// The settings that take parts of a network out.
 const CHANGES: [&str; 4] = ["skip", "mean", "silence", "head"];
 
-struct Run;
-
-impl Row for Run {
-    fn name(&self) -> &'static str {
-        "run"
-    }
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
-    }
-}
-
 /// Builds the network of a text (what follows `run:`). Also returns what the user should know, in full sentences.
 pub fn build(text: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<(Probed, Vec<String>)> {
     let (path, rest) =
         if Path::new(text).exists() { (text, "") } else { text.split_once(',').unwrap_or((text, "")) };
-    let (_, settings) = Spec::parse(&format!("run:{rest}"))?.find("learner", &[Run])?;
+    let settings = Spec::parse(&format!("run:{rest}"))?.settings(SETTINGS)?;
     let mut changes = Vec::new();
     for name in CHANGES {
         if !settings.text(name).is_empty() {

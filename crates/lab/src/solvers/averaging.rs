@@ -3,17 +3,22 @@
 use super::classical::{Classical, InContext};
 use super::ols::answer_with;
 use super::problem::Problem;
-use super::{Laws, SolverRow};
+use super::{Properties, SolverRow};
 use crate::learners::steps::Steps;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "averaging",
-    label: "averaging",
     summary: "w = Xᵀy/t, the mean of yᵢxᵢ",
     cite: "Garg et al. 2022",
     settings: &[],
-    laws: Laws { rotation_equivariant: true, linear: true, exact_after: None, closed_form: false },
+    properties: Properties {
+        label: "averaging",
+        rotation_equivariant: true,
+        linear: true,
+        exact_after: None,
+        closed_form: false,
+    },
     build: |settings| Ok(Classical::direct(settings, 0.0, Averaging)),
 };
 

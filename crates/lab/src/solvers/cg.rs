@@ -3,18 +3,23 @@
 use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
-use super::{LAMBDA, Laws, SolverRow};
+use super::{LAMBDA, Properties, SolverRow};
 use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot, symmetric_matvec};
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "cg",
-    label: "CG",
     summary: "conjugate gradient on Sw = c",
     cite: "Hestenes and Stiefel 1952",
     settings: &[LAMBDA],
-    laws: Laws { rotation_equivariant: true, linear: true, exact_after: Some(40), closed_form: false },
+    properties: Properties {
+        label: "CG",
+        rotation_equivariant: true,
+        linear: true,
+        exact_after: Some(40),
+        closed_form: false,
+    },
     build: |settings| {
         let lambda = settings.number("lambda", 0.0, f64::MAX)?;
         Ok(Classical::iterative(settings, lambda, Steps::range(0, 25), Iterative::new(Cg)))

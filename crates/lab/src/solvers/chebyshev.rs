@@ -3,18 +3,23 @@
 use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
-use super::{LAMBDA, Laws, SolverRow};
+use super::{LAMBDA, Properties, SolverRow};
 use crate::learners::steps::Steps;
 use crate::linalg::{axpy, symmetric_matvec};
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "chebyshev",
-    label: "Chebyshev",
     summary: "Chebyshev semi-iteration on the interval [λmin, λmax] of S's positive eigenvalues",
     cite: "Golub and Varga 1961",
     settings: &[LAMBDA],
-    laws: Laws { rotation_equivariant: true, linear: true, exact_after: Some(2000), closed_form: false },
+    properties: Properties {
+        label: "Chebyshev",
+        rotation_equivariant: true,
+        linear: true,
+        exact_after: Some(2000),
+        closed_form: false,
+    },
     build: |settings| {
         let lambda = settings.number("lambda", 0.0, f64::MAX)?;
         Ok(Classical::iterative(settings, lambda, Steps::powers_of_two(0, 10), Iterative::new(Chebyshev)))

@@ -3,7 +3,7 @@
 use super::classical::Classical;
 use super::iterative::{Filter, Form, Iterative, Solver};
 use super::problem::Problem;
-use super::{LAMBDA, Laws, SolverRow, form};
+use super::{LAMBDA, Properties, SolverRow, form};
 use crate::error::Result;
 use crate::learners::steps::Steps;
 use crate::linalg::{Spectrum, axpy, symmetric_matvec};
@@ -12,7 +12,6 @@ use crate::registry::{Setting, Settings};
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "gd",
-    label: "GD",
     summary: "gradient descent w ← w − η(Sw − c) from w = 0",
     cite: "Cauchy 1847",
     settings: &[
@@ -25,7 +24,13 @@ pub const ROW: SolverRow = SolverRow {
         LAMBDA,
         form("closed"),
     ],
-    laws: Laws { rotation_equivariant: true, linear: true, exact_after: Some(20_000), closed_form: true },
+    properties: Properties {
+        label: "GD",
+        rotation_equivariant: true,
+        linear: true,
+        exact_after: Some(20_000),
+        closed_form: true,
+    },
     build: |settings| {
         let solver = Gd { eta: StepSize::read(settings)? };
         let algorithm = Iterative { solver, form: settings.choice("form", Form::CHOICES)? };

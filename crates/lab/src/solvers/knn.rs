@@ -2,18 +2,23 @@
 
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
-use super::{Laws, SolverRow};
+use super::{Properties, SolverRow};
 use crate::learners::steps::Steps;
 use crate::registry::Setting;
 
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "knn",
-    label: "k-NN",
     summary: "k nearest neighbours: the mean label of the k closest inputs",
     cite: "Fix and Hodges 1951",
     settings: &[Setting { name: "k", default: "3", help: "neighbours, 1 to 1000" }],
-    laws: Laws { rotation_equivariant: true, linear: false, exact_after: None, closed_form: false },
+    properties: Properties {
+        label: "k-NN",
+        rotation_equivariant: true,
+        linear: false,
+        exact_after: None,
+        closed_form: false,
+    },
     build: |settings| Ok(Classical::direct(settings, 0.0, Knn { k: settings.whole("k", 1, 1000)? })),
 };
 

@@ -6,7 +6,7 @@ use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::line_search::{self, Descent, LineSearch};
 use super::problem::Problem;
-use super::{LAMBDA, Laws, SolverRow};
+use super::{LAMBDA, Properties, SolverRow};
 use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot};
 use crate::registry::Setting;
@@ -14,7 +14,6 @@ use crate::registry::Setting;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "lbfgs",
-    label: "L-BFGS",
     summary: "limited-memory BFGS with a named line search",
     cite: "Nocedal 1980; Liu and Nocedal 1989",
     settings: &[
@@ -27,7 +26,13 @@ pub const ROW: SolverRow = SolverRow {
         line_search::SETTING,
         LAMBDA,
     ],
-    laws: Laws { rotation_equivariant: true, linear: true, exact_after: Some(400), closed_form: false },
+    properties: Properties {
+        label: "L-BFGS",
+        rotation_equivariant: true,
+        linear: true,
+        exact_after: Some(400),
+        closed_form: false,
+    },
     build: |settings| {
         let solver = Lbfgs {
             memory: settings.whole("memory", 1, 1000)?,

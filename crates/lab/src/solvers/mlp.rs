@@ -2,7 +2,7 @@
 
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
-use super::{Laws, SolverRow};
+use super::{Properties, SolverRow};
 use crate::data::seed::Seed;
 use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot, vectorised};
@@ -11,7 +11,6 @@ use crate::registry::Setting;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "mlp-gd",
-    label: "two-layer network",
     summary: "full-batch GD or Adam on a two-layer network aᵀ act(Wx+v)+b fitted to the pairs read",
     cite: "Garg et al. 2022; Fu et al. 2024",
     settings: &[
@@ -25,7 +24,13 @@ pub const ROW: SolverRow = SolverRow {
             help: "seed of the first weights, N(0, 1/fan-in), drawn per prompt",
         },
     ],
-    laws: Laws { rotation_equivariant: false, linear: false, exact_after: None, closed_form: false },
+    properties: Properties {
+        label: "two-layer network",
+        rotation_equivariant: false,
+        linear: false,
+        exact_after: None,
+        closed_form: false,
+    },
     build: |settings| {
         let algorithm = MlpGd {
             hidden: settings.whole("hidden", 1, 10_000)?,

@@ -27,30 +27,17 @@ pub use problem::Problem;
 
 use crate::error::Result;
 use crate::learners::Learner;
-use crate::registry::{Id, Row, Setting, Settings, Spec};
+use crate::registry::{Id, Row, Setting, Spec};
 
 /// One row of the registry of algorithms.
-pub struct SolverRow {
-    /// Name in configs and on the command line.
-    pub name: &'static str,
-    /// Name in figures.
-    pub label: &'static str,
-    /// What it is, one line.
-    pub summary: &'static str,
-    /// Where it comes from.
-    pub cite: &'static str,
-    /// Its settings.
-    pub settings: &'static [Setting],
-    /// What it promises; the law tests hold it to that.
-    pub laws: Laws,
-    /// Builds it.
-    pub build: fn(&Settings) -> Result<Box<dyn Learner>>,
-}
+pub type SolverRow = Row<dyn Learner, Properties>;
 
-/// What an algorithm promises beyond the laws that bind all (only the past is used; recording fewer steps
+/// An algorithm's name in figures, and what it promises beyond what binds all (only the past is used; recording fewer steps
 /// changes no value).
 #[derive(Clone, Copy, Debug)]
-pub struct Laws {
+pub struct Properties {
+    /// Name in figures.
+    pub label: &'static str,
     /// Rotating all inputs changes no prediction.
     pub rotation_equivariant: bool,
     /// Predictions are wᵀx with weights that do not depend on x.
@@ -59,15 +46,6 @@ pub struct Laws {
     pub exact_after: Option<u64>,
     /// It has a closed form (`form=closed`) that equals its iterated form.
     pub closed_form: bool,
-}
-
-impl Row for SolverRow {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn settings(&self) -> &'static [Setting] {
-        self.settings
-    }
 }
 
 /// Every algorithm.
@@ -104,8 +82,7 @@ pub const SOLVERS: &[SolverRow] = &[
 /// # Ok::<(), Error>(())
 /// ```
 pub fn build(text: &str) -> Result<Box<dyn Learner>> {
-    let (row, settings) = Spec::parse(text)?.find("solver", SOLVERS)?;
-    (row.build)(&settings)
+    Spec::parse(text)?.build("solver", SOLVERS)
 }
 
 /// `text` with every default written out, for plans.
@@ -121,7 +98,8 @@ pub fn label(id: &Id) -> String {
         (!default).then(|| format!("{name}={value}"))
     };
     let given: Vec<String> = id.given.iter().filter_map(given).collect();
-    if given.is_empty() { row.label.into() } else { format!("{} ({})", row.label, given.join(", ")) }
+    let label = row.properties.label;
+    if given.is_empty() { label.into() } else { format!("{label} ({})", given.join(", ")) }
 }
 
 /// The setting that lets an algorithm act on S + λI.

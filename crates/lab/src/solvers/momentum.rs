@@ -3,7 +3,7 @@
 use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
-use super::{LAMBDA, Laws, SolverRow};
+use super::{LAMBDA, Properties, SolverRow};
 use crate::error::Result;
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
@@ -24,28 +24,31 @@ const SETTINGS: &[Setting] = &[
     LAMBDA,
 ];
 
-const LAWS: Laws =
-    Laws { rotation_equivariant: true, linear: true, exact_after: Some(2000), closed_form: false };
+const SHARED: Properties = Properties {
+    label: "heavy ball",
+    rotation_equivariant: true,
+    linear: true,
+    exact_after: Some(2000),
+    closed_form: false,
+};
 
 /// Registry row.
 pub const HEAVY_BALL: SolverRow = SolverRow {
     name: "heavy-ball",
-    label: "heavy ball",
     summary: "gradient descent with Polyak's momentum",
     cite: "Polyak 1964",
     settings: SETTINGS,
-    laws: LAWS,
+    properties: SHARED,
     build: |settings| build(settings, Kind::HeavyBall),
 };
 
 /// Registry row.
 pub const NESTEROV: SolverRow = SolverRow {
     name: "nesterov",
-    label: "Nesterov",
     summary: "Nesterov's accelerated gradient",
     cite: "Nesterov 1983",
     settings: SETTINGS,
-    laws: LAWS,
+    properties: Properties { label: "Nesterov", ..SHARED },
     build: |settings| build(settings, Kind::Nesterov),
 };
 

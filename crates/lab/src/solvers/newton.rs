@@ -3,7 +3,7 @@
 use super::classical::Classical;
 use super::iterative::{Filter, Form, Iterative, Solver};
 use super::problem::Problem;
-use super::{LAMBDA, Laws, SolverRow, form};
+use super::{LAMBDA, Properties, SolverRow, form};
 use crate::error::Result;
 use crate::learners::steps::Steps;
 use crate::linalg::{Spectrum, frobenius_of_square, newton_schulz, symmetric_matvec};
@@ -12,7 +12,6 @@ use crate::registry::{Setting, Settings};
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "newton",
-    label: "Newton",
     summary: "Newton–Schulz M ← 2M − MSM from M = αS, with w = Mc",
     cite: "Schulz 1933; Ben-Israel 1965",
     settings: &[
@@ -25,7 +24,13 @@ pub const ROW: SolverRow = SolverRow {
         LAMBDA,
         form("iterated"),
     ],
-    laws: Laws { rotation_equivariant: true, linear: true, exact_after: Some(24), closed_form: true },
+    properties: Properties {
+        label: "Newton",
+        rotation_equivariant: true,
+        linear: true,
+        exact_after: Some(24),
+        closed_form: true,
+    },
     build: |settings| {
         let solver = Newton { alpha: Alpha::read(settings)? };
         let algorithm = Iterative { solver, form: settings.choice("form", Form::CHOICES)? };

@@ -3,7 +3,7 @@
 use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::problem::Problem;
-use super::{Laws, SolverRow};
+use super::{Properties, SolverRow};
 use crate::data::seed::Seed;
 use crate::learners::Unit;
 use crate::learners::steps::Steps;
@@ -13,7 +13,6 @@ use crate::registry::Setting;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "ogd",
-    label: "online GD",
     summary: "online gradient descent, η_k = 1/‖x_k‖²; step s makes s passes over the pairs (Kaczmarz sweeps)",
     cite: "Kaczmarz 1937; Zinkevich 2003",
     settings: &[Setting {
@@ -21,7 +20,13 @@ pub const ROW: SolverRow = SolverRow {
         default: "0",
         help: "w before the first pair: 0, or a seed (a whole number from 1) for w ~ N(0, I) per prompt",
     }],
-    laws: Laws { rotation_equivariant: true, linear: true, exact_after: Some(20_000), closed_form: false },
+    properties: Properties {
+        label: "online GD",
+        rotation_equivariant: true,
+        linear: true,
+        exact_after: Some(20_000),
+        closed_form: false,
+    },
     build: |settings| {
         let seed = settings.whole("start", 0, usize::MAX)? as u64;
         Ok(Box::new(Classical {

@@ -2,33 +2,36 @@
 
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
-use super::{Laws, SolverRow};
+use super::{Properties, SolverRow};
 use crate::learners::steps::Steps;
 use crate::linalg::{dot, least_squares, solve_positive_definite};
 use crate::registry::Setting;
 
-const LAWS: Laws =
-    Laws { rotation_equivariant: true, linear: true, exact_after: Some(1), closed_form: false };
+const SHARED: Properties = Properties {
+    label: "OLS",
+    rotation_equivariant: true,
+    linear: true,
+    exact_after: Some(1),
+    closed_form: false,
+};
 
 /// Registry row.
 pub const OLS: SolverRow = SolverRow {
     name: "ols",
-    label: "OLS",
     summary: "ordinary least squares S⁺c, the solution of minimum norm",
     cite: "Moore 1920; Penrose 1955",
     settings: &[],
-    laws: LAWS,
+    properties: SHARED,
     build: |settings| Ok(Classical::direct(settings, 0.0, Ols)),
 };
 
 /// Registry row.
 pub const RIDGE: SolverRow = SolverRow {
     name: "ridge",
-    label: "ridge",
     summary: "ridge regression (S + λI)⁻¹c",
     cite: "Hoerl and Kennard 1970",
     settings: &[Setting { name: "lambda", default: "0.01", help: "λ > 0; σ² for labels with noise σ" }],
-    laws: Laws { exact_after: None, ..LAWS },
+    properties: Properties { label: "ridge", exact_after: None, ..SHARED },
     build: |settings| Ok(Classical::direct(settings, settings.number("lambda", 1e-300, f64::MAX)?, Ridge)),
 };
 

@@ -4,7 +4,7 @@ use super::classical::Classical;
 use super::iterative::{Iterative, Solver};
 use super::line_search::{self, Descent, LineSearch};
 use super::problem::Problem;
-use super::{LAMBDA, Laws, SolverRow};
+use super::{LAMBDA, Properties, SolverRow};
 use crate::error::Result;
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
@@ -13,28 +13,31 @@ use crate::registry::{Setting, Settings};
 
 const SETTINGS: &[Setting] = &[line_search::SETTING, LAMBDA];
 
-const LAWS: Laws =
-    Laws { rotation_equivariant: true, linear: true, exact_after: Some(120), closed_form: false };
+const SHARED: Properties = Properties {
+    label: "BFGS",
+    rotation_equivariant: true,
+    linear: true,
+    exact_after: Some(120),
+    closed_form: false,
+};
 
 /// Registry row.
 pub const BFGS: SolverRow = SolverRow {
     name: "bfgs",
-    label: "BFGS",
     summary: "BFGS quasi-Newton with a named line search",
     cite: "Broyden, Fletcher, Goldfarb, Shanno 1970",
     settings: SETTINGS,
-    laws: LAWS,
+    properties: SHARED,
     build: |settings| build(settings, Update::Bfgs),
 };
 
 /// Registry row.
 pub const DFP: SolverRow = SolverRow {
     name: "dfp",
-    label: "DFP",
     summary: "DFP quasi-Newton, the update that the paper prints under the name BFGS (erratum E4)",
     cite: "Davidon 1959; Fletcher and Powell 1963",
     settings: SETTINGS,
-    laws: LAWS,
+    properties: Properties { label: "DFP", ..SHARED },
     build: |settings| build(settings, Update::Dfp),
 };
 

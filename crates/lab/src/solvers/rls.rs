@@ -3,7 +3,7 @@
 use super::classical::{Classical, InContext};
 use super::ols::answer_with;
 use super::problem::Problem;
-use super::{Laws, SolverRow};
+use super::{Properties, SolverRow};
 use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot, symmetric_matvec};
 use crate::registry::Setting;
@@ -11,13 +11,18 @@ use crate::registry::Setting;
 /// Registry row.
 pub const ROW: SolverRow = SolverRow {
     name: "rls",
-    label: "RLS",
     summary: "recursive least squares, P ← P − Pxxᵀ P/(1 + xᵀPx) from P = δI",
     cite: "Plackett 1950",
     settings: &[Setting {
         name: "delta", default: "1e6", help: "start P = δI; equals ridge with λ = 1/δ"
     }],
-    laws: Laws { rotation_equivariant: true, linear: true, exact_after: None, closed_form: false },
+    properties: Properties {
+        label: "RLS",
+        rotation_equivariant: true,
+        linear: true,
+        exact_after: None,
+        closed_form: false,
+    },
     build: |settings| {
         let delta = settings.number("delta", 1e-300, 1e300)?;
         Ok(Classical::direct(settings, 0.0, Rls { delta }))

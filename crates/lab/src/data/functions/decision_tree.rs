@@ -1,6 +1,6 @@
 //! Full binary decision trees: a node sends x right when a random coordinate is positive; leaves are N(0, 1).
 
-use super::{DeviceFunction, Function, FunctionClass, FunctionRow};
+use super::{DeviceFunction, Function, FunctionClass, FunctionRow, Properties};
 use crate::data::seed::Draws;
 use crate::registry::Setting;
 
@@ -10,7 +10,7 @@ pub const ROW: FunctionRow = FunctionRow {
     summary: "full binary tree on the signs of random coordinates, leaves ~ N(0, 1)",
     cite: "Garg et al. 2022",
     settings: &[Setting { name: "depth", default: "4", help: "levels of decisions, 1 to 20" }],
-    linear: false,
+    properties: Properties { linear: false },
     build: |settings| Ok(Box::new(DecisionTree { depth: settings.whole("depth", 1, 20)? })),
 };
 

@@ -1,6 +1,6 @@
 //! y = wᵀx with w ~ N(0, I), and its noisy, sparse and thresholded relatives.
 
-use super::{DeviceFunction, Function, FunctionClass, FunctionRow};
+use super::{DeviceFunction, Function, FunctionClass, FunctionRow, Properties};
 use crate::data::seed::Draws;
 use crate::error::{Error, Result};
 use crate::linalg::dot;
@@ -12,7 +12,7 @@ pub const LINEAR: FunctionRow = FunctionRow {
     summary: "y = wᵀx, w ~ N(0, I)",
     cite: "Garg et al. 2022",
     settings: &[],
-    linear: true,
+    properties: Properties { linear: true },
     build: |_| Ok(Box::new(Linear { noise: 0.0, sparsity: None, sign: false })),
 };
 
@@ -22,7 +22,7 @@ pub const NOISY: FunctionRow = FunctionRow {
     summary: "y = wᵀx + N(0, σ²), w ~ N(0, I)",
     cite: "Garg et al. 2022",
     settings: &[Setting { name: "sigma", default: "0.1", help: "standard deviation of the noise" }],
-    linear: false,
+    properties: Properties { linear: false },
     build: |settings| {
         let noise = settings.number("sigma", 0.0, 1e6)?;
         Ok(Box::new(Linear { noise, sparsity: None, sign: false }))
@@ -35,7 +35,7 @@ pub const SPARSE: FunctionRow = FunctionRow {
     summary: "y = wᵀx, w ~ N(0, I) with all but a few coordinates set to zero",
     cite: "Garg et al. 2022",
     settings: &[Setting { name: "nonzero", default: "3", help: "coordinates that are kept, at most d" }],
-    linear: true,
+    properties: Properties { linear: true },
     build: |settings| {
         let nonzero = settings.whole("nonzero", 1, 1024)?;
         Ok(Box::new(Linear { noise: 0.0, sparsity: Some(nonzero), sign: false }))
@@ -48,7 +48,7 @@ pub const CLASSIFICATION: FunctionRow = FunctionRow {
     summary: "y = sign(wᵀx), w ~ N(0, I)",
     cite: "Garg et al. 2022",
     settings: &[],
-    linear: false,
+    properties: Properties { linear: false },
     build: |_| Ok(Box::new(Linear { noise: 0.0, sparsity: None, sign: true })),
 };
 

@@ -7,7 +7,7 @@ mod two_layer;
 
 use crate::data::seed::Draws;
 use crate::error::Result;
-use crate::registry::{Row, Setting, Settings, Spec};
+use crate::registry::{Row, Spec};
 
 /// A distribution over functions.
 pub trait FunctionClass: Send + Sync {
@@ -79,28 +79,13 @@ impl<F: Fn(&[f64]) -> f64> Function for F {
 }
 
 /// One row of the registry of function classes.
-pub struct FunctionRow {
-    /// Name in configs and on the command line.
-    pub name: &'static str,
-    /// What it is, one line.
-    pub summary: &'static str,
-    /// Where it comes from.
-    pub cite: &'static str,
-    /// Its settings.
-    pub settings: &'static [Setting],
-    /// Whether its values are linear in x and free of noise, so that least squares with t ≥ d recovers it.
-    pub linear: bool,
-    /// Builds it.
-    pub build: fn(&Settings) -> Result<Box<dyn FunctionClass>>,
-}
+pub type FunctionRow = Row<dyn FunctionClass, Properties>;
 
-impl Row for FunctionRow {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn settings(&self) -> &'static [Setting] {
-        self.settings
-    }
+/// What a function class promises.
+#[derive(Clone, Copy, Debug)]
+pub struct Properties {
+    /// Its values are linear in x and free of noise, so that least squares with t ≥ d recovers it.
+    pub linear: bool,
 }
 
 /// Every function class.
@@ -117,6 +102,5 @@ pub const FUNCTIONS: &[FunctionRow] = &[
 
 /// Builds a function class from its name and settings.
 pub fn build(spec: &Spec) -> Result<Box<dyn FunctionClass>> {
-    let (row, settings) = spec.find("function", FUNCTIONS)?;
-    (row.build)(&settings)
+    spec.build("function", FUNCTIONS)
 }

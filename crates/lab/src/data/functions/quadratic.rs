@@ -1,6 +1,6 @@
 //! y = Σ wᵢ xᵢ² / √3: the square of a normal has second moment 3, so labels keep variance d.
 
-use super::{DeviceFunction, Function, FunctionClass, FunctionRow};
+use super::{DeviceFunction, Function, FunctionClass, FunctionRow, Properties};
 use crate::data::seed::Draws;
 
 /// Registry row.
@@ -9,7 +9,7 @@ pub const ROW: FunctionRow = FunctionRow {
     summary: "y = Σ wᵢxᵢ² / √3, w ~ N(0, I)",
     cite: "Garg et al. 2022",
     settings: &[],
-    linear: false,
+    properties: Properties { linear: false },
     build: |_| Ok(Box::new(Quadratic)),
 };
 

@@ -1,6 +1,6 @@
 //! Two-layer networks: y = aᵀ act(Wx + v) + b, and the bias-free variant scaled by √(2/hidden).
 
-use super::{DeviceFunction, Function, FunctionClass, FunctionRow};
+use super::{DeviceFunction, Function, FunctionClass, FunctionRow, Properties};
 use crate::data::seed::Draws;
 use crate::error::Result;
 use crate::linalg::dot;
@@ -26,7 +26,7 @@ pub const RELU: FunctionRow = FunctionRow {
     summary: "two-layer ReLU network with normal weights",
     cite: "Garg et al. 2022; Fu et al. 2024",
     settings: SETTINGS,
-    linear: false,
+    properties: Properties { linear: false },
     build: |settings| TwoLayer::build(settings, false),
 };
 
@@ -36,7 +36,7 @@ pub const TANH: FunctionRow = FunctionRow {
     summary: "two-layer tanh network with normal weights",
     cite: "Fu et al. 2024",
     settings: SETTINGS,
-    linear: false,
+    properties: Properties { linear: false },
     build: |settings| TwoLayer::build(settings, true),
 };
 

@@ -7,7 +7,9 @@ use crate::data::seed::Seed;
 pub const ROW: InputsRow = InputsRow {
     name: "gaussian",
     summary: "x ~ N(0, I), the isotropic case",
+    cite: "",
     settings: &[],
+    properties: (),
     build: |_| Ok(Box::new(Gaussian)),
 };
 

@@ -6,7 +6,7 @@ mod skewed;
 use crate::data::seed::{Draws, Seed};
 use crate::error::Result;
 use crate::linalg::dot;
-use crate::registry::{Row, Setting, Settings, Spec};
+use crate::registry::{Row, Spec};
 
 /// A distribution over laws of inputs: what is common to one prompt is drawn once for it.
 pub trait Inputs: Send + Sync {
@@ -58,31 +58,12 @@ impl InputLaw {
 }
 
 /// One row of the registry of input distributions.
-pub struct InputsRow {
-    /// Name in configs and on the command line.
-    pub name: &'static str,
-    /// What it is, one line.
-    pub summary: &'static str,
-    /// Its settings.
-    pub settings: &'static [Setting],
-    /// Builds it.
-    pub build: fn(&Settings) -> Result<Box<dyn Inputs>>,
-}
-
-impl Row for InputsRow {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn settings(&self) -> &'static [Setting] {
-        self.settings
-    }
-}
+pub type InputsRow = Row<dyn Inputs>;
 
 /// Every input distribution.
 pub const INPUTS: &[InputsRow] = &[gaussian::ROW, skewed::ROW];
 
 /// Builds an input distribution from its name and settings.
 pub fn build(spec: &Spec) -> Result<Box<dyn Inputs>> {
-    let (row, settings) = spec.find("inputs", INPUTS)?;
-    (row.build)(&settings)
+    spec.build("inputs", INPUTS)
 }

@@ -10,6 +10,7 @@ use crate::registry::Setting;
 pub const ROW: InputsRow = InputsRow {
     name: "skewed",
     summary: "x ~ N(0, Σ): d/2 eigenvalues κ and d/2 eigenvalues 1 in a random (Haar) eigenbasis",
+    cite: "",
     settings: &[
         Setting { name: "kappa", default: "100", help: "condition number of Σ, at least 1" },
         Setting {
@@ -23,6 +24,7 @@ pub const ROW: InputsRow = InputsRow {
             help: "how many consecutive prompts share an eigenbasis; 1: a basis per sequence, 64: per batch of 64",
         },
     ],
+    properties: (),
     build: |settings| {
         Ok(Box::new(Skewed {
             kappa: settings.number("kappa", 1.0, 1e12)?,
