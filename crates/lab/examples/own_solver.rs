@@ -2,7 +2,6 @@
 
 use lab::linalg::{axpy, dot};
 use lab::prelude::*;
-use lab::solvers::{Iterative, Problem, Solver};
 
 /// Kaczmarz: each step makes the error on one pair zero, in turn.
 struct Kaczmarz;

@@ -41,6 +41,7 @@ pub mod analyses;
 pub mod findings;
 
 // What all of them use.
+mod adam;
 mod error;
 pub mod exact;
 pub mod linalg;

@@ -9,5 +9,5 @@ pub use crate::error::{Error, Result};
 pub use crate::findings::claims::{Bound, Claim, Kind, Verdict};
 pub use crate::learners::steps::Steps;
 pub use crate::learners::{Learner, Trajectory};
-pub use crate::solvers;
+pub use crate::solvers::{self, Iterative, Problem, Solver};
 pub use crate::stats::Estimate;

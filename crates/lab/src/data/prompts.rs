@@ -96,6 +96,17 @@ pub struct Questions {
 }
 
 /// What is asked of a learner: a law of inputs, a class of functions, and the size of a prompt.
+///
+/// ```
+/// use lab::{Seed, Task};
+///
+/// let task = Task::new("noisy-linear:sigma=0.1", "skewed:kappa=100", 20, 41)?;
+/// let prompts = task.sample(Seed(0), "eval", 0, 8); // prompts 0 to 7 of the stream "eval"
+/// assert_eq!(prompts.xs.dim(), (8, 41, 20));
+/// assert_eq!(prompts.ys.dim(), (8, 41));
+/// assert_eq!(task.sample(Seed(0), "eval", 6, 2).ys, prompts.ys.slice(ndarray::s![6.., ..])); // however they are cut
+/// # Ok::<(), lab::Error>(())
+/// ```
 pub struct Task {
     inputs: Box<dyn Inputs>,
     function: Box<dyn FunctionClass>,

@@ -40,7 +40,19 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Anything that reads prompts and predicts, step by step.
+/// Anything that reads prompts and predicts, step by step. Algorithms ([`crate::solvers`]), constructed and trained networks
+/// and recorded predictions are learners; [`build`] makes one of a name.
+///
+/// ```
+/// use lab::prelude::*;
+///
+/// let prompts = Task::new("linear", "gaussian", 5, 16)?.sample(Seed(0), "eval", 0, 64);
+/// let newton = lab::learners::build("newton", &|_| ())?.learner;
+/// let found = newton.trajectory(&prompts, &Steps::parse("0,5,20")?)?;
+/// let error = |step| found.squared_errors(&prompts, step, 15).iter().sum::<f64>();
+/// assert!(error(20) < 1e-3 * error(5) && error(5) < error(0)); // after all fifteen pairs
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Learner: Send + Sync {
     /// Name and settings: keys caches and legends.
     fn id(&self) -> Id;

@@ -5,6 +5,15 @@ use std::fmt;
 use crate::error::{Error, Result};
 
 /// Step numbers, ascending and distinct, never empty.
+///
+/// ```
+/// use lab::Steps;
+///
+/// assert_eq!(Steps::parse("1,50..=200/50")?.as_slice(), [1, 50, 100, 150, 200]);
+/// assert_eq!(Steps::powers_of_two(0, 3), Steps::parse("pow2:0..=3")?);
+/// assert!(Steps::parse("9..=3").is_err_and(|e| e.to_string().contains("empty range")));
+/// # Ok::<(), lab::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Steps(Vec<u64>);
 

@@ -6,6 +6,7 @@
 use rayon::prelude::*;
 
 use super::gram::Gram;
+use crate::adam::Adam;
 use crate::data::seed::Seed;
 use crate::linalg::{dot, vectorised};
 
@@ -16,9 +17,6 @@ pub const MOST_BATCHES: usize = 64;
 /// Gradient steps, and the largest step size, which falls to nothing along half a cosine.
 const STEPS: usize = 20_000;
 const RATE: f64 = 0.02;
-const BETA1: f64 = 0.9;
-const BETA2: f64 = 0.999;
-const EPSILON: f64 = 1e-8;
 
 /// Read-outs (weights, then bias) that Adam finds, layer by layer, from the minibatches of each.
 pub fn minimise(layers: Vec<Vec<&Gram>>, seed: Seed) -> Vec<Vec<f64>> {
@@ -29,7 +27,7 @@ fn minimise_one(batches: &[&Gram], seed: Seed) -> Vec<f64> {
     let equations: Vec<_> = batches.iter().map(|batch| (batch.normal_equations(), batch.count())).collect();
     let size = equations[0].0.1.len();
     let (mut w, mut gradient) = (vec![0.0; size], vec![0.0; size]);
-    let (mut mean, mut square) = (vec![0.0; size], vec![0.0; size]);
+    let mut adam = Adam::new(size);
     let mut order: Vec<usize> = (0..batches.len()).collect();
     for step in 0..STEPS {
         if step % order.len() == 0 {
@@ -48,12 +46,7 @@ fn minimise_one(batches: &[&Gram], seed: Seed) -> Vec<f64> {
         );
         let share = step as f64 / STEPS as f64;
         let rate = RATE * 0.5 * (1.0 + (std::f64::consts::PI * share).cos());
-        let (unbias1, unbias2) = (1.0 - BETA1.powi(step as i32 + 1), 1.0 - BETA2.powi(step as i32 + 1));
-        for i in 0..size {
-            mean[i] = BETA1 * mean[i] + (1.0 - BETA1) * gradient[i];
-            square[i] = BETA2 * square[i] + (1.0 - BETA2) * gradient[i] * gradient[i];
-            w[i] -= rate * (mean[i] / unbias1) / ((square[i] / unbias2).sqrt() + EPSILON);
-        }
+        adam.step(rate, &gradient, &mut w);
     }
     w
 }

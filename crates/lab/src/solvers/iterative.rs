@@ -12,7 +12,6 @@ use crate::registry::Id;
 /// ```
 /// use lab::linalg::{axpy, dot};
 /// use lab::prelude::*;
-/// use lab::solvers::{Iterative, Problem, Solver};
 ///
 /// /// Moves to the plane of the newest pair, again and again.
 /// struct Newest;

@@ -3,6 +3,7 @@
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
 use super::{Properties, SolverRow};
+use crate::adam::Adam;
 use crate::data::seed::Seed;
 use crate::learners::steps::Steps;
 use crate::linalg::{axpy, dot, vectorised};
@@ -137,17 +138,17 @@ impl InContext for MlpGd {
         let mut flat = self.start(layout, problem.prompt);
         let mut units = vec![0.0; self.hidden];
         let mut gradient = vec![0.0; flat.len()];
-        let (mut first, mut second) = (vec![0.0; flat.len()], vec![0.0; flat.len()]);
+        let mut adam = Adam::new(flat.len());
         let mut done = 0;
         for (s, &step) in steps.as_slice().iter().enumerate() {
             let first_step = if problem.read() == 0 { step } else { done };
-            for k in first_step..step {
+            for _ in first_step..step {
                 vectorised(
                     #[inline(always)]
                     || {
                         self.gradient(layout, problem, &flat, &mut units, &mut gradient);
                         if self.adam {
-                            adam(self.eta, k + 1, &gradient, &mut first, &mut second, &mut flat);
+                            adam.step(self.eta, &gradient, &mut flat);
                         } else {
                             axpy(-self.eta, &gradient, &mut flat);
                         }
@@ -159,17 +160,6 @@ impl InContext for MlpGd {
                 *answer = self.forward(layout, &flat, x, &mut units);
             }
         }
-    }
-}
-
-/// One Adam step (Kingma and Ba 2015), k counted from 1.
-#[inline(always)]
-fn adam(eta: f64, k: u64, gradient: &[f64], first: &mut [f64], second: &mut [f64], flat: &mut [f64]) {
-    let (c1, c2) = (1.0 - 0.9f64.powf(k as f64), 1.0 - 0.999f64.powf(k as f64));
-    for (((g, m), v), p) in gradient.iter().zip(first).zip(second).zip(flat) {
-        *m = 0.9 * *m + 0.1 * g;
-        *v = 0.999 * *v + 0.001 * g * g;
-        *p -= eta * (*m / c1) / ((*v / c2).sqrt() + 1e-8);
     }
 }
 

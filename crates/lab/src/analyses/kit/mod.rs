@@ -25,8 +25,8 @@ pub mod prelude {
     pub use crate::compare::similarity::{Metric, View};
     pub use crate::data::prompts::{Prompts, Task};
     pub use crate::error::Result;
-    pub use crate::findings::{At, Axis, Kind, LinesPanel, Panel, Reference, Scale, Series, Stroke};
     pub use crate::findings::Bound::{self, AtLeast, AtMost, Within};
+    pub use crate::findings::{At, Axis, Kind, LinesPanel, Panel, Reference, Scale, Series, Stroke};
     pub use crate::learners::steps::Steps;
     pub use crate::learners::{Learner, Trajectory};
     pub use crate::stats::{Estimate, bootstrap, line, mean};

@@ -21,9 +21,7 @@ pub const ROWS: &[Analysis] = &[
               numbers of GD steps. Superlinear means that each middle layer removes a larger factor of the error than the \
               one before; a geometric rate removes the same factor each time.",
         needs: &["r1"],
-        run: |lab, note| {
-            note.adopt(outcome(lab, &ISOTROPIC, "F2-R1", "layers 3 to 8 superlinear for n > d"))
-        },
+        run: |lab, note| note.adopt(outcome(lab, &ISOTROPIC, "F2-R1", "layers 3 to 8 superlinear for n > d")),
         ..Analysis::FIGURE
     },
     Analysis {
