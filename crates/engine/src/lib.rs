@@ -31,5 +31,6 @@ pub mod error;
 pub mod hash;
 pub mod interchange;
 pub mod model;
+pub mod reference;
 
 pub use error::EngineError;

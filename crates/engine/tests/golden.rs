@@ -3,26 +3,16 @@
 mod common;
 
 use std::collections::HashMap;
-use std::path::Path;
 
-use common::relative;
+use common::{golden, relative};
 use engine::cpu::executor::Runner;
 use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use engine::model::optim::adam::{Adam, AdamConfig};
-use safetensors::SafeTensors;
 
 const TOLERANCE: f32 = 1e-5;
 
-fn read(name: &str) -> HashMap<String, Vec<f32>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let bytes = std::fs::read(path).expect("golden file");
-    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
-    let floats = |data: &[u8]| data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-    file.iter().map(|(name, view)| (name.to_string(), floats(view.data()))).collect()
-}
-
 fn check(file: &str, network: &Network, batch: usize, tokens: usize, epsilon: f32) {
-    let golden = read(file);
+    let golden = golden(file);
     check_runner(file, &golden, network, network.runner(batch, tokens, Mode::Train).unwrap(), epsilon);
     check_runner(file, &golden, network, network.predictor(batch, tokens / 2, Mode::Train).unwrap(), epsilon);
 }

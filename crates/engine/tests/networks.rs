@@ -1,39 +1,16 @@
-//! Laws of every network: gradients, causality, shared prefixes, same bits on any number of threads.
+//! Properties of every network: causality, shared prefixes, same bits on any number of threads.
 
 mod common;
 
-use common::{normals, relative, rough_params, tiny_gpt2, tiny_lstm};
+use common::{
+    all_networks, networks_of_several_stages, normals, relative, rough_params, tiny_gpt2, tiny_lstm,
+};
 use engine::EngineError;
 use engine::cpu::executor::Runner;
-use engine::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
+use engine::cpu::ops::{AttentionKind, Mask, Weighting};
 use engine::model::ablation::{Intervention, Part};
 use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use engine::model::optim::adam::{Adam, AdamConfig};
-
-fn all_kinds() -> Vec<AttentionKind> {
-    let weightings = [Weighting::Softmax, Weighting::Relu, Weighting::Linear];
-    [Mask::Causal, Mask::Full]
-        .into_iter()
-        .flat_map(|mask| weightings.map(|weighting| AttentionKind { mask, weighting }))
-        .collect()
-}
-
-fn all_networks() -> Vec<Network> {
-    let mut networks: Vec<Network> = all_kinds()
-        .into_iter()
-        .map(|attention| Network::Gpt2(Gpt2Config { attention, ..tiny_gpt2() }))
-        .collect();
-    networks.push(Network::Gpt2(Gpt2Config { activation: Activation::Relu, ..tiny_gpt2() }));
-    networks.push(tiny_lstm());
-    networks
-}
-
-/// Networks with so many weights that they are computed in several stages: gradients of the weights of one are dealt out
-/// with the way back through another.
-fn of_several_stages() -> [Network; 2] {
-    let transformer = Gpt2Config { width: 256, layers: 3, ..tiny_gpt2() };
-    [Network::Gpt2(transformer), Network::Lstm(LstmConfig { features: 3, width: 256, layers: 5 })]
-}
 
 fn causal(network: &Network) -> bool {
     !matches!(network, Network::Gpt2(config) if config.attention.mask == Mask::Full)
@@ -50,79 +27,6 @@ fn feed(runner: &mut Runner) {
 fn parameter_counts() {
     assert_eq!(Network::Gpt2(Gpt2Config::default()).layout().len(), 9_534_977);
     assert_eq!(Network::Lstm(LstmConfig::default()).layout().len(), 5_268_993);
-}
-
-#[test]
-fn gradient_of_every_parameter_is_the_finite_difference() {
-    for network in all_networks() {
-        let layout = network.layout();
-        let params = rough_params(&network);
-        let mut runner = network.runner(2, 6, Mode::Train).unwrap();
-        feed(&mut runner);
-        let targets = normals("targets", 6, 1.0);
-        let mut grads = vec![0.0; layout.len()];
-        runner.forward(&params);
-        runner.backward(&params, &mut grads);
-        let largest = grads.iter().fold(0.0f32, |m, g| m.max(g.abs()));
-        let mut loss = |params: &[f32]| -> f64 {
-            runner.forward(params);
-            let square = |(p, y): (&f32, &f32)| (f64::from(*p) - f64::from(*y)).powi(2);
-            runner.predictions().iter().zip(&targets).map(square).sum::<f64>() / 6.0
-        };
-        for (spec, place) in layout.iter() {
-            for (k, index) in place.range().enumerate() {
-                let mut difference = |by: f32| {
-                    let mut moved = params.clone();
-                    moved[index] += by;
-                    let up = loss(&moved);
-                    moved[index] = params[index] - by;
-                    (up - loss(&moved)) / f64::from(2.0 * by)
-                };
-                let error = |numeric: f64| (numeric - f64::from(grads[index])).abs() / f64::from(largest);
-                // A second, smaller step for the few places where a ReLU changes sign within the first.
-                let (wide, narrow) = (error(difference(2e-3)), error(difference(2e-4)));
-                assert!(wide.min(narrow) < 2e-3, "{network:?}: {}[{k}] is off by {wide}", spec.name);
-            }
-        }
-        for (spec, place) in layout.iter() {
-            let used = place.of(&grads).iter().any(|g| *g != 0.0);
-            assert!(used, "{}: no gradient at all", spec.name);
-        }
-    }
-}
-
-#[test]
-fn gradients_of_several_stages_are_finite_differences() {
-    for network in of_several_stages() {
-        let layout = network.layout();
-        let mut params = layout.initial(&engine::model::parameters::SplitMix::new(1));
-        let noise = normals("rough", params.len(), 0.02);
-        params.iter_mut().zip(&noise).for_each(|(p, n)| *p += n);
-        let mut runner = network.runner(6, 6, Mode::Train).unwrap();
-        feed(&mut runner);
-        let targets = normals("targets", 6 * runner.points(), 1.0);
-        let mut grads = vec![0.0; layout.len()];
-        runner.gradients(&params, &mut grads);
-        let norm = |values: &[f32]| values.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-        let largest = layout.iter().map(|(_, place)| norm(place.of(&grads))).fold(0.0, f64::max);
-        for (spec, place) in layout.iter() {
-            // Along its own gradient, the loss rises by the gradient's length.
-            let length = norm(place.of(&grads));
-            assert!(length > 1e-4 * largest, "{}: no gradient at all", spec.name);
-            let mut loss = |by: f64| {
-                let mut moved = params.clone();
-                for index in place.range() {
-                    moved[index] += (by * f64::from(grads[index]) / length) as f32;
-                }
-                runner.forward(&moved);
-                let square = |(p, y): (&f32, &f32)| (f64::from(*p) - f64::from(*y)).powi(2);
-                runner.predictions().iter().zip(&targets).map(square).sum::<f64>() / targets.len() as f64
-            };
-            let numeric = (loss(5e-3) - loss(-5e-3)) / 1e-2;
-            let error = (numeric - length).abs();
-            assert!(error < 5e-3 * length + 5e-4 * largest, "{}: {length} is off by {error}", spec.name);
-        }
-    }
 }
 
 #[test]
@@ -278,7 +182,7 @@ fn same_bits_on_any_number_of_threads() {
     // Wide enough for products whose inner size is cut into blocks.
     let wider = Gpt2Config { width: 320, heads: 2, layers: 1, ..tiny_gpt2() };
     let networks = [Network::Gpt2(wide), Network::Gpt2(wider), tiny_lstm()];
-    for network in networks.into_iter().chain(of_several_stages()) {
+    for network in networks.into_iter().chain(networks_of_several_stages()) {
         let one = three_steps(&network, 1);
         assert!(one == three_steps(&network, 1) && one == three_steps(&network, 3), "{network:?}");
     }

@@ -1,8 +1,13 @@
 //! Helpers shared by the tests.
 #![allow(dead_code)]
 
+use std::collections::HashMap;
+use std::path::Path;
+
+use engine::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
 use engine::model::networks::{Gpt2Config, LstmConfig, Network};
 use engine::model::parameters::{RandomSource, SplitMix};
+use safetensors::SafeTensors;
 
 /// A small Transformer.
 pub fn tiny_gpt2() -> Gpt2Config {
@@ -12,6 +17,32 @@ pub fn tiny_gpt2() -> Gpt2Config {
 /// A small LSTM.
 pub fn tiny_lstm() -> Network {
     Network::Lstm(LstmConfig { features: 3, width: 5, layers: 2 })
+}
+
+fn all_kinds() -> Vec<AttentionKind> {
+    let weightings = [Weighting::Softmax, Weighting::Relu, Weighting::Linear];
+    [Mask::Causal, Mask::Full]
+        .into_iter()
+        .flat_map(|mask| weightings.map(|weighting| AttentionKind { mask, weighting }))
+        .collect()
+}
+
+/// Every kind of attention, another activation, and an LSTM.
+pub fn all_networks() -> Vec<Network> {
+    let mut networks: Vec<Network> = all_kinds()
+        .into_iter()
+        .map(|attention| Network::Gpt2(Gpt2Config { attention, ..tiny_gpt2() }))
+        .collect();
+    networks.push(Network::Gpt2(Gpt2Config { activation: Activation::Relu, ..tiny_gpt2() }));
+    networks.push(tiny_lstm());
+    networks
+}
+
+/// Networks with so many weights that they are computed in several stages: the weight gradients of one stage share the
+/// threads with the backward pass of another.
+pub fn networks_of_several_stages() -> [Network; 2] {
+    let transformer = Gpt2Config { width: 256, layers: 3, ..tiny_gpt2() };
+    [Network::Gpt2(transformer), Network::Lstm(LstmConfig { features: 3, width: 256, layers: 5 })]
 }
 
 /// Normal numbers.
@@ -34,4 +65,13 @@ pub fn relative(found: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(found.len(), expected.len());
     let largest = expected.iter().fold(1e-12f32, |m, e| m.max(e.abs()));
     found.iter().zip(expected).fold(0.0f32, |m, (f, e)| m.max((f - e).abs())) / largest
+}
+
+/// The tensors of a golden file by `scripts/golden/make.py`.
+pub fn golden(name: &str) -> HashMap<String, Vec<f32>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let bytes = std::fs::read(path).expect("golden file");
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let floats = |data: &[u8]| data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    file.iter().map(|(name, view)| (name.to_string(), floats(view.data()))).collect()
 }
