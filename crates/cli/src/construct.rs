@@ -3,19 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lab::constructions::{
-    self, Constructed, Construction, Recipe, Variant, describe, deviations, file, label_bound, picture,
-    step_limit,
-};
-use lab::{Prompts, Questions, Seed, Steps, Task};
-use ndarray::s;
+use lab::Seed;
+use lab::constructions::{self, CHECKED_ON, Made, Variant, Wish, file, picture};
 use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::{output, progress};
-
-/// Prompts on which the step is checked and the weights are compared with the algorithm.
-const PROMPTS: usize = 1000;
 
 /// Pixels per unit of the picture.
 const PNG_SCALE: f32 = 2.5;
@@ -108,29 +101,18 @@ impl ConstructArgs {
         })
     }
 
-    /// The step, checked against the prompts it must converge on, and its limit.
-    fn step(&self, variant: Variant, prompts: &Prompts) -> Result<(f64, f64)> {
-        let (name, rule, given, other) = match variant {
-            Variant::Gd => ("eta", "2/λ", self.eta, self.alpha.map(|_| "alpha")),
-            Variant::Causal => ("alpha", "2/λ², λ the largest ‖x‖²,", self.alpha, self.eta.map(|_| "eta")),
-            _ => ("alpha", "2/λ², λ the largest eigenvalue of S,", self.alpha, self.eta.map(|_| "eta")),
+    /// α or η as given; that of the other algorithm is refused.
+    fn step(&self, variant: Variant) -> Result<Option<f64>> {
+        let (name, given, other) = match variant {
+            Variant::Gd => ("eta", self.eta, self.alpha.map(|_| "alpha")),
+            _ => ("alpha", self.alpha, self.eta.map(|_| "eta")),
         };
-        if let Some(other) = other {
-            return Err(Error::Usage(format!("--{other} is of the other algorithm; accepted: --{name}")));
+        match other {
+            Some(other) => {
+                Err(Error::Usage(format!("--{other} is of the other algorithm; accepted: --{name}")))
+            }
+            None => Ok(given),
         }
-        let limit = step_limit(variant, prompts, self.points as usize);
-        let step = given.unwrap_or(limit / 2.0);
-        if !(step > 0.0 && step < limit) {
-            return Err(Error::Usage(format!(
-                "--{name} {step} is outside the convergent range on {} prompts of {} inputs (d={}, n={}); \
-                 accepted: above 0 and below {rule} = {limit:.4e}",
-                prompts.count(),
-                self.inputs,
-                self.dim,
-                self.points
-            )));
-        }
-        Ok((step, limit))
     }
 
     /// NAME of NAME.safetensors, with its folder.
@@ -147,79 +129,62 @@ impl ConstructArgs {
 pub fn run(args: &ConstructArgs) -> Result<()> {
     let variant = args.variant()?;
     let stem = args.stem()?;
-    let (dim, pairs) = (args.dim as usize, args.points as usize);
-    let task = Task::new("linear", &args.inputs, dim, pairs + 1)?;
-    let spinner = progress::spinner("sampling prompts");
-    let prompts = task.sample(Seed(args.seed), "construct", 0, PROMPTS);
-    let (step, limit) = args.step(variant, &prompts)?;
-    let iterations = args.iterations as usize;
-    let recipe = Recipe { variant, iterations, dim, pairs, step, label_bound: label_bound(&prompts) };
-    let construction = constructions::build(&recipe)?;
-    spinner.set_message("comparing with the algorithm");
-    let (solver, deviation) = compare(&construction, &prompts)?;
-    let measured = format!(
-        "Largest deviation from {solver} over {PROMPTS} prompts of {} inputs, relative to the size of predictions: {}.",
-        args.inputs,
-        words(deviation)
-    );
-    let readme = describe::readme(&construction, &measured);
+    let wish = Wish {
+        variant,
+        iterations: args.iterations as usize,
+        dim: args.dim as usize,
+        pairs: args.points as usize,
+        step: args.step(variant)?,
+        inputs: args.inputs.clone(),
+        seed: Seed(args.seed),
+    };
+    let spinner = progress::spinner("");
+    let made = constructions::make(&wish, &|what| spinner.set_message(what.to_string()))?;
     spinner.set_message("drawing");
-    let figure = picture::picture("weights", &construction);
+    let figure = picture::picture("weights", &made.construction);
+    let svg = report::figure_svg(&figure);
     let png = report::figure_png(&figure, PNG_SCALE)?;
-    file::write(&args.out, &construction, &readme)?;
+    file::write(&args.out, &made.construction, &made.readme)?;
     let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", stem.display()));
     let others = [
-        (beside("README.md"), readme.into_bytes()),
-        (beside("svg"), report::figure_svg(&figure).into_bytes()),
-        (beside("png"), png),
+        (beside("README.md"), made.readme.as_bytes()),
+        (beside("svg"), svg.as_bytes()),
+        (beside("png"), &png[..]),
     ];
     for (path, bytes) in &others {
         output::write_file(path, bytes)?;
     }
     spinner.finish_and_clear();
-    let built = &construction.transformer;
+    print(args, &wish, &made)?;
+    if !args.json {
+        println!("{}", others.map(|(path, _)| path.display().to_string()).join(", "));
+    }
+    Ok(())
+}
+
+fn print(args: &ConstructArgs, wish: &Wish, made: &Made) -> Result<()> {
+    let built = &made.construction.transformer;
+    let (variant, iterations, step) = (wish.variant, wish.iterations, made.construction.recipe.step);
     if args.json {
-        let result = json!({
+        return output::print_json(&json!({
             "variant": format!("{variant:?}").to_lowercase(), "iterations": iterations, "layers": built.layers.len(),
             "width": built.width(), "heads": built.heads(), "columns": built.columns(), "numbers": built.parameters(),
-            "step": step, "step_limit": limit, "algorithm": solver, "prompts": PROMPTS, "deviation": deviation,
-        });
-        println!("{result:#}");
-        return Ok(());
+            "step": step, "step_limit": made.step_limit, "algorithm": made.algorithm, "prompts": CHECKED_ON,
+            "deviation": made.deviation,
+        }));
     }
-    let letter = if variant == Variant::Gd { "η" } else { "α" };
     println!("{}: {}", args.out.display(), variant.summary());
     println!(
-        "  {} iterations, {} layers, width {}, {} heads, {} columns, {} numbers",
-        iterations,
+        "  {iterations} iterations, {} layers, width {}, {} heads, {} columns, {} numbers",
         built.layers.len(),
         built.width(),
         built.heads(),
         built.columns(),
         crate::import::grouped(built.parameters() as u64)
     );
-    println!("  {letter} = {step:.4e}, of at most {limit:.4e} on these prompts");
-    println!("  largest deviation from {solver} over {PROMPTS} prompts: {}", words(deviation));
-    println!("{}", others.map(|(path, _)| path.display().to_string()).join(", "));
+    let letter = if variant == Variant::Gd { "η" } else { "α" };
+    println!("  {letter} = {step:.4e}, of at most {:.4e} on these prompts", made.step_limit);
+    let deviation = constructions::deviation_words(made.deviation);
+    println!("  largest deviation from {} over {CHECKED_ON} prompts: {deviation}", made.algorithm);
     Ok(())
-}
-
-/// The algorithm in the words of the registry, and the largest relative deviation from it over a few steps, first and last
-/// among them, after all pairs.
-fn compare(construction: &Construction, prompts: &Prompts) -> Result<(String, f64)> {
-    let (k, t) = (construction.recipe.iterations as u64, construction.recipe.pairs);
-    let steps = Steps::new(vec![0, k / 4, k / 2, 3 * k / 4, k])?;
-    let learner = Constructed::new("constructed", construction.clone());
-    let solver = learner.solver(t);
-    let found = learner.after_pairs(prompts, t, &steps)?;
-    let queries = prompts.xs.slice(s![.., t.., ..]).to_owned();
-    let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
-    let right = lab::solvers::build(&solver)?.answers(&questions, &steps)?;
-    let all = deviations(&found, &right.slice(s![.., .., 0, 0]).to_owned());
-    let worst = all.iter().fold(0.0, |m: f64, v| if v.is_nan() { f64::INFINITY } else { m.max(*v) });
-    Ok((solver, worst))
-}
-
-fn words(deviation: f64) -> String {
-    if deviation.is_finite() { format!("{deviation:.1e}") } else { "beyond all bounds (it overflows)".into() }
 }

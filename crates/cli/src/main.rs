@@ -6,6 +6,7 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 
 mod bench;
+mod claims;
 mod compare;
 mod construct;
 mod device;
@@ -65,7 +66,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Reproduce(reproduce::ReproduceArgs),
-    Claims(reproduce::ClaimsArgs),
+    Claims(claims::ClaimsArgs),
     Compare(compare::CompareArgs),
     Construct(construct::ConstructArgs),
     Train(train::TrainArgs),
@@ -96,7 +97,7 @@ fn main() -> ExitCode {
     end_with_the_reader();
     let result = match Cli::parse().command {
         Command::Reproduce(args) => reproduce::run(&args),
-        Command::Claims(args) => reproduce::claims(&args),
+        Command::Claims(args) => claims::run(&args),
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Construct(args) => construct::run(&args).map(|()| true),
         Command::Train(args) => train::run(&args).map(|()| true),

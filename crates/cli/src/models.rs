@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::networks::models::{self, Card, Form, NETWORKS, Named};
+use lab::networks::models::{self, Form, Shelved};
 use serde_json::json;
 
-use crate::error::{Error, Result};
-use crate::output::{Directory, write_file};
+use crate::error::Result;
+use crate::output::{Directory, print_json, write_file};
 use crate::progress;
 
 /// List, verify, show and add trained networks
@@ -72,94 +72,51 @@ pub fn run(args: &ModelsArgs) -> Result<bool> {
     }
 }
 
-/// What became of a network's files.
-fn state(dir: &Path) -> lab::Result<Option<Card>> {
-    if !dir.exists() {
-        return Ok(None);
-    }
-    let card = Card::read(dir)?;
-    card.verify(dir)?;
-    Ok(Some(card))
-}
-
 fn list(args: &ModelsArgs) -> Result<bool> {
-    let mut sound = true;
-    let mut rows = Vec::new();
-    for network in NETWORKS {
-        let found = state(&args.models.join(network.name));
-        sound &= found.is_ok();
-        if args.json {
-            let card = found.as_ref().ok().and_then(Option::as_ref);
-            let problem = found.as_ref().err().map(ToString::to_string);
-            rows.push(
-                json!({"name": network.name, "about": network.about, "card": card, "problem": problem}),
-            );
-            continue;
-        }
-        match found {
-            Ok(Some(card)) => println!(
-                "{:8} {:42} {:>9} parameters, mean loss {:.4}, error/d {:.1e}",
-                card.name, card.about, card.parameters, card.mean_loss, card.last_error_over_d
-            ),
-            Ok(None) => println!("{:8} {:42} not here", network.name, network.about),
-            Err(problem) => println!("{:8} {:42} {problem}", network.name, network.about),
-        }
-    }
+    let all = models::shelf(&args.models);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&rows).map_err(report::Error::from)?);
+        let row = |found: &Shelved| {
+            let card = found.card.as_ref().ok().and_then(Option::as_ref);
+            let (name, about) = (found.network.name, found.network.about);
+            json!({"name": name, "about": about, "card": card, "problem": found.problem()})
+        };
+        print_json(&all.iter().map(row).collect::<Vec<_>>())?;
+    } else {
+        for Shelved { network, card } in &all {
+            match card {
+                Ok(Some(card)) => println!(
+                    "{:8} {:42} {:>9} parameters, mean loss {:.4}, error/d {:.1e}",
+                    card.name, card.about, card.parameters, card.mean_loss, card.last_error_over_d
+                ),
+                Ok(None) => println!("{:8} {:42} not here", network.name, network.about),
+                Err(problem) => println!("{:8} {:42} {problem}", network.name, network.about),
+            }
+        }
     }
-    Ok(sound)
+    Ok(all.iter().all(|found| found.card.is_ok()))
 }
 
 fn verify(args: &ModelsArgs, names: &[String]) -> Result<bool> {
-    names.iter().try_for_each(|name| models::named(name).map(|_| ()))?;
-    let mut sound = true;
-    let mut rows = Vec::new();
-    for network in NETWORKS {
-        let dir = args.models.join(network.name);
-        let asked = names.iter().any(|name| name == network.name);
-        if !asked && (!names.is_empty() || !dir.exists()) {
-            continue;
-        }
-        let problem = match state(&dir) {
-            Ok(Some(_)) => None,
-            Ok(None) => Some(missing(&dir, network)),
-            Err(problem) => Some(problem.to_string()),
-        };
-        sound &= problem.is_none();
-        if !args.json {
-            println!("{:8} {}", network.name, problem.as_deref().unwrap_or("whole"));
-        }
-        rows.push(json!({"name": network.name, "problem": problem}));
-    }
+    let asked = models::shelved(&args.models, names)?;
+    let problems: Vec<(&str, Option<String>)> =
+        asked.iter().map(|found| (found.network.name, found.problem_or_absence(&args.models))).collect();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&rows).map_err(report::Error::from)?);
+        let row = |(name, problem): &(&str, Option<String>)| json!({"name": name, "problem": problem});
+        print_json(&problems.iter().map(row).collect::<Vec<_>>())?;
+    } else {
+        for (name, problem) in &problems {
+            println!("{name:8} {}", problem.as_deref().unwrap_or("whole"));
+        }
     }
-    Ok(sound)
-}
-
-fn missing(dir: &Path, network: &Named) -> String {
-    format!(
-        "{} is not here; train it ({}) and add it (iclab models add {} RUN)",
-        dir.display(),
-        network.recipe(),
-        network.name
-    )
+    Ok(problems.iter().all(|(_, problem)| problem.is_none()))
 }
 
 fn show(args: &ModelsArgs, name: &str) -> Result<()> {
-    let network = models::named(name)?;
-    let dir = args.models.join(name);
-    if !dir.exists() {
-        return Err(Error::Usage(missing(&dir, network)));
-    }
-    let card = Card::read(&dir)?;
-    card.verify(&dir)?;
+    let card = models::card(&args.models, name)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&card).map_err(report::Error::from)?);
-    } else {
-        print!("{}", card.text());
+        return print_json(&card);
     }
+    print!("{}", card.text());
     Ok(())
 }
 

@@ -105,3 +105,19 @@ pub fn print_aligned(table: &Table) {
         println!("  {}", cells.collect::<Vec<_>>().join("  "));
     }
 }
+
+/// A value as indented JSON.
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    println!("{}", serde_json::to_string_pretty(value).map_err(report::Error::from)?);
+    Ok(())
+}
+
+/// Processor and cores, in words.
+pub fn machine() -> String {
+    let name = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+        let line = text.lines().find(|l| l.starts_with("model name"))?;
+        Some(line.split_once(':')?.1.trim().to_string())
+    });
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{}, {cores} cores", name.unwrap_or_else(|| std::env::consts::ARCH.into()))
+}

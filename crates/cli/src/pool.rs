@@ -1,43 +1,18 @@
-//! Many runs by one process: on a CUDA device or on the cores, several at once, each with its bar and its outcome.
+//! The pool of `lab` on a terminal: devices as asked for, a bar for each run, results as they come.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::cuda::CudaError;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use lab::networks::devices::Device;
-use lab::networks::experiment::Experiment;
-use lab::networks::runs::{self, Run, RunResult, Stopped};
+use lab::networks::pool::{self, Job, JobOutcome, Watch};
+use lab::networks::runs::{self, Metrics};
 
 use crate::device::{Chosen, Devices};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::signals;
 
-/// One run that was asked for.
-pub struct Job {
-    /// What to train.
-    pub experiment: Experiment,
-    /// Where.
-    pub dir: PathBuf,
-    /// What its bar is called.
-    pub label: String,
-}
-
-/// What became of it.
-pub enum Outcome {
-    /// It is done.
-    Finished(RunResult),
-    /// It was asked to stop after this step, and saved.
-    Interrupted(u64),
-    /// The request to stop came first.
-    NotBegun,
-    /// It could not be trained, or not to its end.
-    Failed(Error),
-}
-
-/// How runs share this machine.
+/// How runs share this machine, and what is shown of them.
 pub struct Pool<'a> {
     /// Directory of all runs.
     pub runs: &'a Path,
@@ -55,63 +30,34 @@ pub struct Pool<'a> {
 
 impl Pool<'_> {
     /// Trains the jobs until they are done or the process is asked to stop; what became of each.
-    pub fn train(&self, jobs: &[&Job]) -> Result<Vec<Outcome>> {
+    pub fn train(&self, jobs: &[&Job]) -> Result<Vec<JobOutcome>> {
         let mut chosen = Vec::new();
         for job in jobs {
             chosen.push(self.devices.choose(runs::recorded_device(&job.dir).as_deref())?);
         }
-        let (cuda, cpu): (Vec<usize>, Vec<usize>) =
-            (0..jobs.len()).partition(|&k| matches!(chosen[k].device, Device::Cuda(..)));
-        let on_cuda = self.on_cuda.unwrap_or(cuda.len()).min(cuda.len());
-        let on_cpu = self.on_cpu.min(cpu.len());
-        announce(&chosen, on_cuda, on_cpu);
+        let on_cuda = self.on_cuda.unwrap_or(jobs.len());
+        announce(&chosen, on_cuda, self.on_cpu);
         signals::listen()?;
-        let stage = Stage {
-            runs: self.runs,
-            may_fall_back: self.devices.may_fall_back(),
-            bars: MultiProgress::new(),
-            prefix: if self.several { jobs.iter().map(|job| job.label.chars().count()).max() } else { None },
+        let width = jobs.iter().map(|job| job.label.chars().count()).max().filter(|_| self.several);
+        let shown = Shown {
+            jobs,
+            all: MultiProgress::new(),
+            bars: jobs.iter().map(|_| Mutex::new(None)).collect(),
+            width,
             printing: self.printing,
         };
-        let outcomes: Vec<Mutex<Option<Outcome>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
-        let work = |k: usize| {
-            let outcome = stage.train(jobs[k], &chosen[k].device);
-            *outcomes[k].lock().unwrap_or_else(|e| e.into_inner()) = Some(outcome);
+        let pool = pool::Pool {
+            runs: self.runs,
+            on_cuda,
+            on_cpu: self.on_cpu,
+            may_fall_back: self.devices.may_fall_back(),
+            several: self.several,
+            watch: &shown,
         };
-        let (next_cuda, next_cpu) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let take = |queue: &[usize], next: &AtomicUsize| {
-            while let Some(&k) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
-                work(k);
-            }
-        };
-        let shares = shares(on_cpu)?;
-        std::thread::scope(|scope| {
-            for _ in 0..on_cuda {
-                scope.spawn(|| take(&cuda, &next_cuda));
-            }
-            for share in &shares {
-                scope.spawn(|| share.install(|| take(&cpu, &next_cpu)));
-            }
-            if shares.is_empty() {
-                take(&cpu, &next_cpu);
-            }
-        });
-        let outcome = |slot: Mutex<Option<Outcome>>| slot.into_inner().unwrap_or_else(|e| e.into_inner());
-        Ok(outcomes.into_iter().map(|slot| outcome(slot).unwrap_or(Outcome::NotBegun)).collect())
+        let placed: Vec<(&Job, Device)> =
+            jobs.iter().zip(chosen).map(|(job, chosen)| (*job, chosen.device)).collect();
+        Ok(pool.train(&placed)?)
     }
-}
-
-/// The cores, dealt out to as many runs: bits do not depend on how many a run gets. None for a single run, which has them all.
-fn shares(runs: usize) -> Result<Vec<rayon::ThreadPool>> {
-    let cores = rayon::current_num_threads();
-    let share = |i: usize| {
-        let threads = (cores / runs + usize::from(i < cores % runs)).max(1);
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build()
-    };
-    let built: std::result::Result<Vec<_>, _> = (0..if runs > 1 { runs } else { 0 }).map(share).collect();
-    built.map_err(|e| {
-        Error::Usage(format!("no threads for {runs} runs at once: {e}; accepted: fewer (--jobs)"))
-    })
 }
 
 /// One line for each device in use.
@@ -134,87 +80,59 @@ fn announce(chosen: &[Chosen], on_cuda: usize, on_cpu: usize) {
     }
 }
 
-/// What all runs of a command share.
-struct Stage<'a> {
-    runs: &'a Path,
-    may_fall_back: bool,
-    bars: MultiProgress,
+/// A bar for every run that is being trained.
+struct Shown<'a> {
+    jobs: &'a [&'a Job],
+    all: MultiProgress,
+    bars: Vec<Mutex<Option<ProgressBar>>>,
     /// Width of the bars' prefixes, which say the run where there are several.
-    prefix: Option<usize>,
-    /// Whether each run's result is printed when it is known.
+    width: Option<usize>,
     printing: bool,
 }
 
-impl Stage<'_> {
-    fn train(&self, job: &Job, device: &Device) -> Outcome {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_train(job, device)))
-            .unwrap_or_else(|_| Err(Error::Usage("the program failed; that is a mistake in iclab".into())))
-            .unwrap_or_else(Outcome::Failed);
-        if let Outcome::Failed(error) = &outcome
-            && !matches!(error, Error::Lab(lab::Error::Busy(_)))
-        {
-            runs::note_failure(&job.dir, &error.to_string());
-        }
-        if self.printing && !matches!(outcome, Outcome::Failed(_)) {
-            self.bars.suspend(|| println!("{}", sentence(job, &outcome)));
-        }
-        outcome
-    }
-
-    fn try_train(&self, job: &Job, device: &Device) -> Result<Outcome> {
-        let stop = signals::asked;
-        if self.prefix.is_some() && stop() {
-            return Ok(Outcome::NotBegun);
-        }
-        let mut run = match Run::open(self.runs, &job.experiment, device) {
-            Err(lab::Error::Cuda(CudaError::Unsupported(why))) if self.may_fall_back => {
-                let chosen =
-                    Chosen { device: Device::Cpu, note: Some(format!("no CUDA for this network: {why}")) };
-                self.bars.suspend(|| eprintln!("{}", chosen.line()));
-                Run::open(self.runs, &job.experiment, &chosen.device)?
-            }
-            opened => opened?,
-        };
-        let bar = self.bars.add(bar(job.experiment.training.steps, run.done()));
-        if let Some(width) = self.prefix {
-            bar.set_prefix(format!("{:<width$} ", job.label));
-        }
-        let stopped = run.train(stop, |step, _, row| {
-            bar.set_position(step);
-            if let Some(row) = row {
-                let excess = row.excess.map_or(String::new(), |e| format!(", {e:.4} above the floor"));
-                bar.set_message(format!("loss {:.4}{excess}", row.loss));
-            }
-        });
-        bar.finish_and_clear();
-        Ok(match stopped? {
-            Stopped::Finished(result) => Outcome::Finished(result),
-            Stopped::Interrupted(step) => Outcome::Interrupted(step),
-        })
+impl Shown<'_> {
+    fn bar(&self, job: usize) -> Option<ProgressBar> {
+        self.bars[job].lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 }
 
-/// An outcome in words.
-pub fn sentence(job: &Job, outcome: &Outcome) -> String {
-    let (dir, steps) = (job.dir.display(), job.experiment.training.steps);
-    match outcome {
-        Outcome::Finished(result) => {
-            let floor = result.bayes_floor.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
-            format!(
-                "{dir}: {} steps; mean loss {:.4}{floor}, error/d after all pairs {:.3e}, on {} fresh prompts",
-                result.steps, result.mean_loss, result.last_error_over_d, result.prompts
-            )
-        }
-        Outcome::Interrupted(step) => {
-            format!("{dir}: stopped after step {step} of {steps}, saved; the same command goes on")
-        }
-        Outcome::NotBegun => format!("{dir}: not begun; the same command goes on"),
-        Outcome::Failed(error) => format!("{dir}: {error}"),
+impl Watch for Shown<'_> {
+    fn stop(&self) -> bool {
+        signals::asked()
     }
-}
 
-fn bar(steps: u64, done: u64) -> ProgressBar {
-    let template = "{prefix}{bar:24.cyan/dim} {pos}/{len} {msg} {per_sec:.dim} {eta:.dim} left";
-    let style = ProgressStyle::with_template(template).expect("a valid template");
-    ProgressBar::new(steps).with_style(style).with_position(done)
+    fn begun(&self, job: usize, done: u64) {
+        let template = "{prefix}{bar:24.cyan/dim} {pos}/{len} {msg} {per_sec:.dim} {eta:.dim} left";
+        let style = ProgressStyle::with_template(template).expect("a valid template");
+        let steps = self.jobs[job].experiment.training.steps;
+        let bar = self.all.add(ProgressBar::new(steps).with_style(style).with_position(done));
+        if let Some(width) = self.width {
+            bar.set_prefix(format!("{:<width$} ", self.jobs[job].label));
+        }
+        *self.bars[job].lock().unwrap_or_else(|e| e.into_inner()) = Some(bar);
+    }
+
+    fn stepped(&self, job: usize, step: u64, row: Option<&Metrics>) {
+        let Some(bar) = self.bar(job) else { return };
+        bar.set_position(step);
+        if let Some(row) = row {
+            let excess = row.excess.map_or(String::new(), |e| format!(", {e:.4} above the Bayes loss"));
+            bar.set_message(format!("loss {:.4}{excess}", row.loss));
+        }
+    }
+
+    fn fell_back(&self, _: usize, why: &str) {
+        let note = Some(format!("no CUDA for this network: {why}"));
+        let chosen = Chosen { device: Device::Cpu, note };
+        self.all.suspend(|| eprintln!("{}", chosen.line()));
+    }
+
+    fn ended(&self, job: usize, outcome: &JobOutcome) {
+        if let Some(bar) = self.bar(job) {
+            bar.finish_and_clear();
+        }
+        if self.printing && !matches!(outcome, JobOutcome::Failed(_)) {
+            self.all.suspend(|| println!("{}", outcome.sentence(self.jobs[job])));
+        }
+    }
 }

@@ -1,19 +1,16 @@
 //! `iclab train`: networks from experiments.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use lab::networks::experiment::Experiment;
+use lab::networks::pool::{self, Job, JobOutcome, LARGEST_SEED, Wanted};
 use lab::networks::runs;
 use serde_json::{Value, json};
 
 use crate::device::DeviceArgs;
 use crate::error::{Error, Result};
-use crate::pool::{Job, Outcome, Pool, sentence};
-
-/// Seeds that an experiment file can hold.
-const LARGEST_SEED: u64 = i64::MAX as u64;
+use crate::output::print_json;
+use crate::pool::Pool;
 
 /// Train the networks of experiments
 ///
@@ -55,12 +52,13 @@ pub struct TrainArgs {
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
     let devices = args.device.devices()?;
-    let jobs = jobs(args)?;
-    let mut outcomes: Vec<Option<Outcome>> =
-        jobs.iter().map(|job| runs::finished(&job.dir).map(Outcome::Finished)).collect();
+    let wanted = Wanted { steps: args.steps, seed: args.seed, seeds: args.seeds };
+    let jobs = pool::jobs(&args.experiments, &wanted, &args.runs)?;
+    let mut outcomes: Vec<Option<JobOutcome>> =
+        jobs.iter().map(|job| runs::finished(&job.dir).map(JobOutcome::Finished)).collect();
     if jobs.len() > 1 && !args.json {
         let known = jobs.iter().zip(&outcomes).filter_map(|(job, o)| Some((job, o.as_ref()?)));
-        known.for_each(|(job, outcome)| println!("{}", sentence(job, outcome)));
+        known.for_each(|(job, outcome)| println!("{}", outcome.sentence(job)));
     }
     let left: Vec<usize> = (0..jobs.len()).filter(|&i| outcomes[i].is_none()).collect();
     if !left.is_empty() {
@@ -75,57 +73,29 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         let trained = pool.train(&left.iter().map(|&i| &jobs[i]).collect::<Vec<_>>())?;
         trained.into_iter().zip(&left).for_each(|(outcome, &i)| outcomes[i] = Some(outcome));
     }
-    let outcomes: Vec<Outcome> = outcomes.into_iter().map(|o| o.unwrap_or(Outcome::NotBegun)).collect();
+    let outcomes: Vec<JobOutcome> = outcomes.into_iter().map(|o| o.unwrap_or(JobOutcome::NotBegun)).collect();
     report(args, &jobs, outcomes)
 }
 
-/// Every run that was asked for, none of them twice.
-fn jobs(args: &TrainArgs) -> Result<Vec<Job>> {
-    let mut jobs: Vec<Job> = Vec::new();
-    let mut asked_by: BTreeMap<PathBuf, &Path> = BTreeMap::new();
-    for path in &args.experiments {
-        let mut experiment = Experiment::read(path)?;
-        experiment.training.steps = args.steps.unwrap_or(experiment.training.steps);
-        let first = args.seed.unwrap_or(experiment.training.seed);
-        if first > LARGEST_SEED - (args.seeds - 1) {
-            return Err(Error::Usage(format!("seeds {first} and on; accepted: up to {LARGEST_SEED}")));
-        }
-        for seed in first..first + args.seeds {
-            experiment.training.seed = seed;
-            let dir = runs::directory(&args.runs, &experiment);
-            if let Some(other) = asked_by.insert(dir.clone(), path) {
-                return Err(Error::Usage(format!(
-                    "{} and {} ask for the same run {}; accepted: each run once",
-                    other.display(),
-                    path.display(),
-                    dir.display()
-                )));
-            }
-            let label = format!("{} seed {seed}", experiment.name);
-            jobs.push(Job { experiment: experiment.clone(), dir, label });
-        }
-    }
-    Ok(jobs)
-}
-
 /// Prints what is not printed yet; failed runs make an error that names them.
-fn report(args: &TrainArgs, jobs: &[Job], mut outcomes: Vec<Outcome>) -> Result<()> {
+fn report(args: &TrainArgs, jobs: &[Job], mut outcomes: Vec<JobOutcome>) -> Result<()> {
     if let ([job], [_]) = (jobs, &outcomes[..]) {
         match outcomes.remove(0) {
-            Outcome::Failed(error) => return Err(error),
-            Outcome::Finished(result) if args.json => print_json(&json!(result))?,
-            outcome => println!("{}", sentence(job, &outcome)),
+            JobOutcome::Failed(error) => return Err(error.into()),
+            JobOutcome::Finished(result) if args.json => print_json(&json!(result))?,
+            outcome => println!("{}", outcome.sentence(job)),
         }
         return Ok(());
     }
     if args.json {
-        print_json(&jobs.iter().zip(&outcomes).map(|(job, outcome)| record(job, outcome)).collect())?;
+        let records = jobs.iter().zip(&outcomes).map(|(job, outcome)| record(job, outcome));
+        print_json(&records.collect::<Vec<_>>())?;
     }
     let failed: Vec<String> = jobs
         .iter()
         .zip(&outcomes)
         .filter_map(|(job, outcome)| match outcome {
-            Outcome::Failed(error) => Some(format!("{}: {error}", job.dir.display())),
+            JobOutcome::Failed(error) => Some(format!("{}: {error}", job.dir.display())),
             _ => None,
         })
         .collect();
@@ -137,18 +107,13 @@ fn report(args: &TrainArgs, jobs: &[Job], mut outcomes: Vec<Outcome>) -> Result<
     Err(Error::Usage(format!("{} of {} runs failed{others}:\n  {list}", failed.len(), jobs.len())))
 }
 
-fn print_json(value: &Value) -> Result<()> {
-    println!("{}", serde_json::to_string_pretty(value).map_err(report::Error::from)?);
-    Ok(())
-}
-
 /// An outcome among several, as JSON.
-fn record(job: &Job, outcome: &Outcome) -> Value {
+fn record(job: &Job, outcome: &JobOutcome) -> Value {
     let mut value = match outcome {
-        Outcome::Finished(result) => json!(result),
-        Outcome::Interrupted(step) => json!({"stopped_after": step}),
-        Outcome::NotBegun => json!({"stopped_after": 0}),
-        Outcome::Failed(error) => json!({"error": error.to_string()}),
+        JobOutcome::Finished(result) => json!(result),
+        JobOutcome::Interrupted(step) => json!({"stopped_after": step}),
+        JobOutcome::NotBegun => json!({"stopped_after": 0}),
+        JobOutcome::Failed(error) => json!({"error": error.to_string()}),
     };
     value["run"] = json!(job.dir);
     value["seed"] = json!(job.experiment.training.seed);

@@ -1,81 +1,54 @@
-//! Analyses one after the other: remembered where nothing has changed, run where something has.
+//! The analyses of a reproduction on a terminal: a bar that says which one runs and how far they are.
+
+use std::path::Path;
 
 use indicatif::ProgressBar;
-use lab::analyses::{self, Analysis, Lab};
-use lab::findings::claims::Findings;
+use lab::analyses::reproduction::{Cache, Fingerprints, Measured, Measuring, Reproduction};
+use lab::analyses::{Analysis, Lab, NotRun};
 
-use super::cache::{Cache, Fingerprints};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::progress;
 
-/// Where analyses are run, or remembered.
-pub struct Bench {
-    /// Where they are run.
-    pub lab: Lab,
-    /// Where they are remembered, if they can be.
-    pub cache: Option<Cache>,
-    /// Whether what is kept is measured again.
-    pub fresh: bool,
-    /// Of the networks of the bench.
-    pub prints: Fingerprints,
-    /// How far it is.
-    pub bar: ProgressBar,
+/// Analyses that can be run, and a bar that says how far they are.
+pub struct Bench<'a> {
+    reproduction: &'a Reproduction,
+    lab: Lab,
+    bar: ProgressBar,
+    /// Those that can be run, in the order of the report.
+    pub selected: Vec<&'static Analysis>,
+    /// Those that cannot, and why.
+    pub not_run: Vec<NotRun>,
 }
 
-/// What was found so far, in the order of the report.
-#[derive(Default)]
-pub struct Measured {
-    /// One for each analysis that is done.
-    pub findings: Vec<Findings>,
-    /// Places of the findings among the analyses that were asked for.
-    places: Vec<usize>,
-    /// Analyses whose findings were not measured now.
-    pub kept: Vec<String>,
-}
-
-impl Measured {
-    fn insert(&mut self, place: usize, found: Findings) {
-        let at = self.places.partition_point(|other| *other < place);
-        self.places.insert(at, place);
-        self.findings.insert(at, found);
+impl<'a> Bench<'a> {
+    /// Takes the analyses that can be run; when they were `named`, each must be.
+    pub fn open(of: &'a Reproduction, wanted: Vec<&'static Analysis>, named: bool) -> Result<Bench<'a>> {
+        let bar = progress::bar(0);
+        let said = bar.clone();
+        let lab = of.lab(move |what| said.set_message(what.to_string()))?;
+        let (selected, not_run) = of.runnable(wanted, named, &lab)?;
+        Ok(Bench { reproduction: of, lab, bar, selected, not_run })
     }
-}
 
-impl Bench {
-    /// Findings of all analyses: those that are kept at once, then cheap ones, then the others. `show` sees what there is.
+    /// Runs them, or remembers; `show` sees what there is whenever there is more.
     pub fn measure(
-        &mut self,
-        selected: &[&Analysis],
+        self,
+        cache: &Path,
+        fresh: bool,
         mut show: impl FnMut(&Measured) -> Result<()>,
     ) -> Result<Measured> {
-        let (seed, count) = (self.lab.seed.0, self.lab.count);
-        let mut measured = Measured::default();
-        let place = |id: &str| selected.iter().position(|a| a.id == id).expect("one of them");
-        let mut left = Vec::new();
-        self.bar.set_length(selected.len() as u64);
-        for analysis in selected {
-            let cache = self.cache.as_ref().filter(|_| !self.fresh);
-            match cache.and_then(|cache| cache.get(&self.prints.question(analysis, seed, count))) {
-                Some(found) => {
-                    measured.kept.push(found.analysis.clone());
-                    measured.insert(place(analysis.id), found);
-                    self.bar.inc(1);
-                }
-                None => left.push(*analysis),
-            }
-        }
-        for analysis in analyses::cheap_first(left) {
-            show(&measured)?;
-            self.bar.set_prefix(analysis.id);
-            self.bar.set_message(analysis.title);
-            let found = analyses::run(analysis, &self.lab)?;
-            if let Some(cache) = &self.cache {
-                self.prints.forget();
-                cache.put(&self.prints.question(analysis, seed, count), &found);
-            }
-            measured.insert(place(analysis.id), found);
-            self.bar.inc(1);
-        }
-        self.bar.finish_and_clear();
+        let Bench { reproduction, lab, bar, selected, .. } = self;
+        bar.set_length(selected.len() as u64);
+        let prints = Fingerprints::of(reproduction.models()?);
+        let mut measuring = Measuring { lab, cache: Cache::under(cache), fresh, prints };
+        let measured = measuring.run(&selected, |measured, next| {
+            show(measured)?;
+            bar.set_position(measured.findings.len() as u64);
+            bar.set_prefix(next.id);
+            bar.set_message(next.title);
+            Ok::<(), Error>(())
+        })?;
+        bar.finish_and_clear();
         Ok(measured)
     }
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use lab::analyses::reproduction::ReproductionPlan;
 use lab::findings::claims::Findings;
 use report::{About, Drawn, Running};
 
-use super::Plan;
 use super::networks::stop_training;
 use crate::error::{Error, Result};
 use crate::output::Directory;
@@ -40,7 +40,7 @@ pub fn stop_between_writes() -> Result<()> {
 /// The report of a run that goes on.
 pub struct Growing<'a> {
     out: PathBuf,
-    plan: &'a Plan,
+    plan: &'a ReproductionPlan,
     drawn: Drawn,
     start: Instant,
     next: Instant,
@@ -48,7 +48,7 @@ pub struct Growing<'a> {
 
 impl<'a> Growing<'a> {
     /// Checks that the report can be written, before any work is done.
-    pub fn begin(out: &Path, plan: &'a Plan, start: Instant) -> Result<Growing<'a>> {
+    pub fn begin(out: &Path, plan: &'a ReproductionPlan, start: Instant) -> Result<Growing<'a>> {
         drop(Directory::begin(out)?);
         Ok(Growing {
             out: out.to_path_buf(),
@@ -93,9 +93,9 @@ mod tests {
     fn a_report_is_there_before_the_run_is_over() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("report");
-        let plan = Plan { command: "reproduce", analyses: vec!["E3"], models: vec![], prompts: 16, seed: 0 };
         let lab = lab::analyses::Lab::new(lab::Seed(0), 16);
         let row = lab::analyses::select(&["E3".to_string()]).unwrap()[0];
+        let plan = lab::analyses::reproduction::Reproduction::default().plan(&[row]);
         let found = [lab::analyses::run(row, &lab).unwrap()];
         let page = || std::fs::read_to_string(out.join("index.html")).unwrap();
         let mut growing = Growing::begin(&out, &plan, Instant::now()).unwrap();

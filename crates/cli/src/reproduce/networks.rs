@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use lab::analyses::reproduction::ToTrain;
 use lab::networks::experiment::Experiment;
 use lab::networks::models::Named;
 use lab::networks::runs;
@@ -35,8 +36,6 @@ pub fn stop_training() {
 
 /// Where and how to train.
 pub struct Training<'a> {
-    /// Folder of experiments, one for each network.
-    pub experiments: &'a Path,
     /// Folder of all runs.
     pub runs: &'a Path,
     /// On which device.
@@ -44,13 +43,8 @@ pub struct Training<'a> {
 }
 
 impl Training<'_> {
-    /// The experiment of a network, if the folder has one.
-    pub fn experiment(&self, network: &Named) -> Option<PathBuf> {
-        Some(self.experiments.join(format!("{}.toml", network.experiment()))).filter(|path| path.is_file())
-    }
-
     /// Trains what is not trained yet; returns each network with the directory of its run.
-    pub fn run(&self, networks: &[(&'static Named, PathBuf)]) -> Result<Vec<(&'static Named, PathBuf)>> {
+    pub fn run(&self, networks: &[ToTrain]) -> Result<Vec<(&'static Named, PathBuf)>> {
         let mut found = Vec::new();
         let mut missing = Vec::new();
         for (network, path) in networks {

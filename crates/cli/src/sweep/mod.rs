@@ -8,16 +8,15 @@ mod collect;
 mod local;
 mod slurm;
 mod status;
-mod survey;
+mod task;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use lab::networks::sweeps::Sweep;
+use lab::networks::sweeps::SweepFolder;
 
 use crate::device::DeviceArgs;
-use crate::error::{Error, Result};
-use crate::output;
+use crate::error::Result;
 
 /// Train every point of a plan
 ///
@@ -48,7 +47,7 @@ enum Command {
     Cancel(cancel::CancelArgs),
     Collect(collect::CollectArgs),
     #[command(hide = true)]
-    Task(slurm::TaskArgs),
+    Task(task::TaskArgs),
 }
 
 /// Where runs are trained.
@@ -89,45 +88,10 @@ struct PlanArgs {
     runs: PathBuf,
 }
 
-/// A sweep and where it is.
-struct Opened {
-    sweep: Sweep,
-    /// The plan's file.
-    plan: PathBuf,
-    /// Directory of all runs.
-    runs: PathBuf,
-    /// Its own directory, which need not be there yet.
-    dir: PathBuf,
-}
-
 impl PlanArgs {
-    fn open(&self) -> Result<Opened> {
+    fn open(&self) -> Result<SweepFolder> {
         let plan = self.plan.clone().unwrap_or_default();
-        let sweep = Sweep::read(&plan)?;
-        let dir = sweep.dir(&self.runs);
-        Ok(Opened { sweep, plan, runs: self.runs.clone(), dir })
-    }
-}
-
-impl Opened {
-    /// Makes its directory, with the plan written out for tasks on other machines and for later readers.
-    fn create(&self) -> Result<()> {
-        std::fs::create_dir_all(&self.dir).map_err(Error::file("create", &self.dir))?;
-        output::write_file(&self.dir.join(output::PLAN), self.sweep.to_toml().as_bytes())
-    }
-
-    /// The run directory of a point.
-    fn point_dir(&self, point: usize) -> PathBuf {
-        self.sweep.points[point].dir(&self.runs)
-    }
-
-    fn label(&self, point: usize) -> String {
-        self.sweep.label(&self.sweep.points[point])
-    }
-
-    /// The file that the local pool of this sweep locks and signs.
-    fn pool_file(&self) -> PathBuf {
-        self.dir.join("local.lock")
+        Ok(SweepFolder::open(&plan, &self.runs)?)
     }
 }
 
@@ -137,12 +101,12 @@ pub fn run(args: &SweepArgs) -> Result<()> {
         Some(Command::Status(args)) => status::run(args),
         Some(Command::Cancel(args)) => cancel::run(args),
         Some(Command::Collect(args)) => collect::run(args),
-        Some(Command::Task(args)) => slurm::run_task(args),
+        Some(Command::Task(args)) => task::run(args),
         None => {
-            let opened = args.run.plan.open()?;
+            let folder = args.run.plan.open()?;
             match args.run.on {
-                On::Local => local::run(&args.run, &opened),
-                On::Slurm => slurm::run(&args.run, &opened),
+                On::Local => local::run(&args.run, &folder),
+                On::Slurm => slurm::run(&args.run, &folder),
             }
         }
     }

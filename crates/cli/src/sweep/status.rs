@@ -2,12 +2,12 @@
 
 use clap::Args;
 use lab::findings::figure::Table;
+use lab::networks::sweeps::{PointStatus, abandoned, counts, slurm, story, survey};
 use serde_json::json;
 
-use super::survey::{Seen, abandoned, counts, story, survey};
-use super::{PlanArgs, slurm};
+use super::PlanArgs;
 use crate::error::Result;
-use crate::output::print_aligned;
+use crate::output::{print_aligned, print_json};
 
 /// Show how far every point of a sweep is
 #[derive(Args)]
@@ -23,15 +23,15 @@ pub struct StatusArgs {
 
 /// Runs the command.
 pub fn run(args: &StatusArgs) -> Result<()> {
-    let opened = args.plan.open()?;
-    let (seen, notes) = survey(&opened);
+    let folder = args.plan.open()?;
+    let (seen, notes) = survey(&folder);
     notes.iter().for_each(|note| eprintln!("note: {note}; states are those of the run directories"));
-    let points = &opened.sweep.points;
+    let points = &folder.sweep.points;
     if args.json {
-        let rows = points.iter().zip(&seen).map(|(point, Seen { standing, task, .. })| {
+        let rows = points.iter().zip(&seen).map(|(point, PointStatus { standing, task, .. })| {
             json!({
-                "point": opened.sweep.label(point),
-                "run": point.dir(&opened.runs),
+                "point": folder.sweep.label(point),
+                "run": point.dir(&folder.runs),
                 "state": standing.state.word(),
                 "step": standing.step,
                 "steps": point.experiment.training.steps,
@@ -40,14 +40,12 @@ pub fn run(args: &StatusArgs) -> Result<()> {
                 "task": task.as_ref().map(|task| json!({"id": task.id, "state": task.state})),
             })
         });
-        let rows: Vec<_> = rows.collect();
-        println!("{}", serde_json::to_string_pretty(&rows).map_err(report::Error::from)?);
-        return Ok(());
+        return print_json(&rows.collect::<Vec<_>>());
     }
-    let row = |(i, seen): (usize, &Seen)| {
+    let row = |(i, seen): (usize, &PointStatus)| {
         let standing = &seen.standing;
         vec![
-            opened.label(i),
+            folder.label(i),
             seen.word(),
             format!("{}/{}", standing.step, points[i].experiment.training.steps),
             standing.loss.map_or("-".into(), |loss| format!("{loss:.4}")),
@@ -57,7 +55,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
     let columns = ["point", "state", "step", "loss", "time left"];
     print_aligned(&Table {
         id: "status".into(),
-        title: format!("{}: {}", opened.dir.display(), counts(&seen)),
+        title: format!("{}: {}", folder.dir.display(), counts(&seen)),
         caption: String::new(),
         columns: columns.map(String::from).to_vec(),
         rows: seen.iter().enumerate().map(row).collect(),
@@ -65,17 +63,17 @@ pub fn run(args: &StatusArgs) -> Result<()> {
     let failed: Vec<usize> = (0..seen.len()).filter(|&i| seen[i].is_failed()).collect();
     if !failed.is_empty() {
         println!("failed, the last lines of their logs (iclab sweep --retry trains them again):");
-        failed.iter().for_each(|&i| println!("  {}", story(&opened, i)));
+        failed.iter().for_each(|&i| println!("  {}", story(&folder, i)));
     }
     let abandoned = abandoned(&seen);
-    if let Some(job) = slurm::last_job(&opened.dir).filter(|_| !abandoned.is_empty() && notes.is_empty()) {
+    if let Some(job) = slurm::last_job(&folder.dir).filter(|_| !abandoned.is_empty() && notes.is_empty()) {
         println!(
             "{} not finished and in no queue since job {job} (iclab sweep {} --on slurm submits them again)",
             abandoned.len(),
-            opened.plan.display()
+            folder.plan.display()
         );
-        let begun = abandoned.iter().filter(|&&i| slurm::newest_log(&opened.dir, i).is_some());
-        begun.for_each(|&i| println!("  {}", story(&opened, i)));
+        let begun = abandoned.iter().filter(|&&i| slurm::newest_log(&folder.dir, i).is_some());
+        begun.for_each(|&i| println!("  {}", story(&folder, i)));
     }
     Ok(())
 }

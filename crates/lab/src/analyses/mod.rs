@@ -13,6 +13,7 @@
 //! every claim `F3.…`. To add a row: a file with `ROWS`, and a line in its chapter's `mod.rs` (see `CONTRIBUTING.md`).
 
 pub mod kit;
+pub mod reproduction;
 mod rows;
 
 use std::sync::LazyLock;

@@ -10,6 +10,7 @@ pub mod file;
 mod gate;
 mod gd;
 mod learner;
+mod made;
 mod map;
 pub mod operations;
 mod paper;
@@ -25,6 +26,7 @@ use crate::linalg::{Spectrum, gram, norm};
 
 pub use gate::Positions;
 pub use learner::{Constructed, deviations};
+pub use made::{CHECKED_ON, Made, Wish, deviation_words, make};
 pub use map::Map;
 pub use slots::{Slot, Slots, Wire};
 pub use transformer::Transformer;

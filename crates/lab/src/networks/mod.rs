@@ -4,6 +4,7 @@ pub mod checks;
 pub mod devices;
 pub mod experiment;
 pub mod models;
+pub mod pool;
 pub mod runs;
 pub mod sweeps;
 pub mod tensorboard;

@@ -4,6 +4,7 @@ mod add;
 mod card;
 mod fingerprint;
 pub mod moments;
+mod shelf;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use crate::probe::{self, Found, Opened, Options, Probed, State};
 
 pub use add::{Added, Form, add};
 pub use card::{Card, Judged, Mark};
+pub use shelf::{Shelved, card, shelf, shelved};
 
 /// A network of the paper: analyses ask for it by name.
 pub struct Named {

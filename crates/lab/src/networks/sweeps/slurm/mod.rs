@@ -1,22 +1,20 @@
 //! SLURM, by its own commands alone: `sbatch`, `squeue`, `sacct`, `scancel`, `scontrol`. Machines need to share nothing but the
 //! directory of runs; the program itself is copied there.
 
+mod arguments;
 mod queue;
 mod submit;
-mod task;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::data::seed::fnv1a;
-
-use super::Opened;
+use super::folder::SweepFolder;
+use crate::data::seed::fnv1a;
 use crate::error::{Error, Result};
 
-pub use queue::{Queued, cancel, ended, queued};
-pub use submit::run;
-pub use task::{TaskArgs, run as run_task};
+pub use queue::{Queued, cancel, ended, queue_again, queued};
+pub use submit::{Submission, check, submit};
 
 /// Logs of tasks, under the sweep's directory: `JOB_POINT.txt`.
 const LOGS: &str = "logs";
@@ -24,9 +22,9 @@ const LOGS: &str = "logs";
 const JOBS: &str = "jobs.txt";
 
 /// The name of a sweep's jobs, by which they are found again even if this program died between submitting and writing that down.
-pub fn job_name(opened: &Opened) -> String {
-    let place = std::path::absolute(&opened.dir).unwrap_or_else(|_| opened.dir.clone());
-    format!("iclab-{}-{:016x}", opened.sweep.name, fnv1a(&place.to_string_lossy()))
+pub fn job_name(folder: &SweepFolder) -> String {
+    let place = std::path::absolute(&folder.dir).unwrap_or_else(|_| folder.dir.clone());
+    format!("iclab-{}-{:016x}", folder.sweep.name, fnv1a(&place.to_string_lossy()))
 }
 
 /// What a command of SLURM said, or `None` where there is no such command.
@@ -34,7 +32,7 @@ fn ask(program: &str, arguments: &[&str]) -> Result<Option<String>> {
     let output = match Command::new(program).args(arguments).output() {
         Ok(output) => output,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(Error::Usage(format!("{program} cannot be run: {e}"))),
+        Err(e) => return Err(Error::BadData(format!("{program} cannot be run: {e}"))),
     };
     if output.status.success() {
         return Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()));
@@ -43,7 +41,7 @@ fn ask(program: &str, arguments: &[&str]) -> Result<Option<String>> {
     let said = String::from_utf8_lossy(&output.stderr);
     let reason = said.lines().map(str::trim).rfind(|line| !line.is_empty());
     let reason = reason.map_or_else(|| format!("nothing ({})", output.status), str::to_string);
-    Err(Error::Usage(format!("{program} says: {reason}")))
+    Err(Error::BadData(format!("{program} says: {reason}")))
 }
 
 /// The newest log of a point's tasks, if it ever had one.
@@ -61,6 +59,6 @@ pub fn was_submitted(dir: &Path) -> bool {
 
 /// The last job that was submitted.
 pub fn last_job(dir: &Path) -> Option<String> {
-    let line = lab::networks::runs::last_lines(&dir.join(JOBS), 1).pop()?;
+    let line = crate::networks::runs::last_lines(&dir.join(JOBS), 1).pop()?;
     Some(line.split_whitespace().next()?.to_string())
 }

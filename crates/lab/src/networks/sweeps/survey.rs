@@ -1,15 +1,14 @@
 //! How far every point of a sweep is: from the run directories, and from the cluster where there is one.
 
-use lab::networks::runs::{self, LOG, Standing, State, last_lines};
-
-use super::Opened;
+use super::folder::SweepFolder;
 use super::slurm::{self, Queued};
+use crate::networks::runs::{self, LOG, Standing, State, last_lines};
 
 /// Lines of a failed point's log that are shown.
 const LINES: usize = 5;
 
 /// How far one point is.
-pub struct Seen {
+pub struct PointStatus {
     /// What its directory says.
     pub standing: Standing,
     /// Its task in the queue of a cluster.
@@ -18,15 +17,18 @@ pub struct Seen {
     pub ended: Option<String>,
 }
 
-impl Seen {
+impl PointStatus {
+    /// Whether its run is done.
     pub fn is_finished(&self) -> bool {
         matches!(self.standing.state, State::Finished(_))
     }
 
+    /// Whether its run ended with an error.
     pub fn is_failed(&self) -> bool {
         matches!(self.standing.state, State::Failed(_))
     }
 
+    /// Whether a process is training it.
     pub fn is_running(&self) -> bool {
         matches!(self.standing.state, State::Running)
     }
@@ -45,20 +47,20 @@ impl Seen {
 }
 
 /// Looks at every point, and asks the cluster if the sweep was ever given to one. Also returns what could not be asked.
-pub fn survey(opened: &Opened) -> (Vec<Seen>, Vec<String>) {
+pub fn survey(folder: &SweepFolder) -> (Vec<PointStatus>, Vec<String>) {
     let mut notes = Vec::new();
     let (mut tasks, mut ended) = (None, Default::default());
-    if slurm::was_submitted(&opened.dir) {
-        let name = slurm::job_name(opened);
+    if slurm::was_submitted(&folder.dir) {
+        let name = slurm::job_name(folder);
         match slurm::queued(&name) {
             Ok(found) => tasks = found,
             Err(error) => notes.push(error.to_string()),
         }
         ended = slurm::ended(&name);
     }
-    let points = opened.sweep.points.iter().enumerate();
-    let seen = points.map(|(i, point)| Seen {
-        standing: runs::look(&point.dir(&opened.runs), &point.experiment),
+    let points = folder.sweep.points.iter().enumerate();
+    let seen = points.map(|(i, point)| PointStatus {
+        standing: runs::look(&point.dir(&folder.runs), &point.experiment),
         task: tasks.as_mut().and_then(|tasks| tasks.remove(&i)),
         ended: ended.remove(&i),
     });
@@ -66,17 +68,18 @@ pub fn survey(opened: &Opened) -> (Vec<Seen>, Vec<String>) {
 }
 
 /// Points that nobody holds, failed ones aside: killed, out of memory, cancelled, forgotten by the cluster, or not begun.
-pub fn abandoned(seen: &[Seen]) -> Vec<usize> {
-    let held =
-        |seen: &Seen| seen.is_finished() || seen.is_failed() || seen.is_running() || seen.task.is_some();
+pub fn abandoned(seen: &[PointStatus]) -> Vec<usize> {
+    let held = |seen: &PointStatus| {
+        seen.is_finished() || seen.is_failed() || seen.is_running() || seen.task.is_some()
+    };
     (0..seen.len()).filter(|&i| !held(&seen[i])).collect()
 }
 
 /// A point with the last lines of its logs.
-pub fn story(opened: &Opened, point: usize) -> String {
-    let dir = opened.point_dir(point);
-    let mut text = format!("{} ({}):", opened.label(point), dir.display());
-    let job = slurm::newest_log(&opened.dir, point);
+pub fn story(folder: &SweepFolder, point: usize) -> String {
+    let dir = folder.point_dir(point);
+    let mut text = format!("{} ({}):", folder.label(point), dir.display());
+    let job = slurm::newest_log(&folder.dir, point);
     for log in std::iter::once(dir.join(LOG)).chain(job) {
         let lines = last_lines(&log, LINES);
         text.extend(lines.iter().map(|line| format!("\n    {line}")));
@@ -85,7 +88,7 @@ pub fn story(opened: &Opened, point: usize) -> String {
 }
 
 /// `12 points: 7 finished, 1 failed, 4 not begun`
-pub fn counts(seen: &[Seen]) -> String {
+pub fn counts(seen: &[PointStatus]) -> String {
     let mut words: Vec<(String, usize)> = Vec::new();
     for seen in seen {
         let word = seen.word();

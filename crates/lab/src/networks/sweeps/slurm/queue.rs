@@ -90,6 +90,35 @@ pub fn cancel(name: &str) -> Result<usize> {
     Ok(tasks.len())
 }
 
+/// Queues this task again, unless the cluster ended it: a task that was cancelled must stay so, and one that was requeued or
+/// pre-empted is usually queued by the cluster itself. In both cases it does not count as running any more.
+pub fn queue_again(tell: &dyn Fn(&str)) -> Result<()> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some((job, task)) = variable("SLURM_ARRAY_JOB_ID").zip(variable("SLURM_ARRAY_TASK_ID")) else {
+        return Ok(());
+    };
+    let id = format!("{job}_{task}");
+    let state = ask("squeue", &["--noheader", &format!("--jobs={id}"), "--format=%T"])?.unwrap_or_default();
+    if state.trim() != "RUNNING" && !was_preempted(&id)? {
+        let state = state.trim().to_lowercase();
+        tell(&format!("the cluster ended this task ({state}) and decides what comes next"));
+        return Ok(());
+    }
+    tell(&format!("queued again as {id}")); // before it is: that ends this process
+    ask("scontrol", &["requeue", &id])?;
+    Ok(())
+}
+
+/// Whether the cluster took a task's place for another job without queueing it again: partitions may be set up so.
+fn was_preempted(id: &str) -> Result<bool> {
+    let text = ask("scontrol", &["show", "job", "--oneliner", id])?.unwrap_or_default();
+    let field = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name));
+    // A task that is queued again has been counted as restarted.
+    let restarts = std::env::var("SLURM_RESTART_COUNT").unwrap_or_else(|_| "0".into());
+    let queued = field("Restarts=").is_some_and(|count| count != restarts);
+    Ok(!queued && field("PreemptTime=").is_some_and(|time| time != "None"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

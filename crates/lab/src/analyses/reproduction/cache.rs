@@ -12,12 +12,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine::hash::{fnv1a, fnv1a_of};
-use lab::analyses::Analysis;
-use lab::findings::claims::Findings;
-use lab::networks::models::{Models, NETWORKS};
+use engine::model::checkpoint::write_whole;
 use serde::{Deserialize, Serialize};
 
-use crate::output::write_file;
+use crate::analyses::Analysis;
+use crate::findings::claims::Findings;
+use crate::networks::models::{Models, NETWORKS};
 
 /// Where findings are kept when nobody says where.
 pub const CACHE: &str = ".iclab/cache";
@@ -115,7 +115,7 @@ impl Cache {
         let body = serde_json::to_string(found).expect("findings are plain data");
         let head = Head { question: question.clone(), checksum: format!("{:016x}", fnv1a(&body)) };
         let head = serde_json::to_string(&head).expect("plain data");
-        let _ = write_file(&self.path(question), format!("{head}\n{body}").as_bytes());
+        let _ = write_whole(&self.path(question), format!("{head}\n{body}").as_bytes());
     }
 
     /// Removes the findings of all but the newest builds; folders with other names are not ours.

@@ -1,0 +1,99 @@
+//! `iclab claims`: the ledger of a report, or of a measurement made now.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use lab::analyses::reproduction::{CACHE, Reproduction};
+use lab::analyses::{self, NotRun};
+use lab::findings::claims::{Claim, Findings, Verdict};
+use report::Running;
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::reproduce::Bench;
+
+/// Print the ledger of claims of a report
+///
+/// Measures them all when there is no report yet.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  iclab claims\n  iclab claims --report /tmp/f26 --json\n\n\
+                        Exit code: 0 all claims hold, 1 a claim fails, 2 an error.")]
+pub struct ClaimsArgs {
+    /// Directory of the report
+    #[arg(long, default_value = "report")]
+    report: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command; true when every claim holds.
+pub fn run(args: &ClaimsArgs) -> Result<bool> {
+    let ledger = args.report.join("ledger.json");
+    let (findings, not_run) = if ledger.exists() {
+        read_ledger(&ledger)?
+    } else {
+        eprintln!("no report at {}; measuring all claims now", args.report.display());
+        let reproduction = Reproduction::default();
+        let bench = Bench::open(&reproduction, analyses::select(&[])?, false)?;
+        let not_run = bench.not_run.clone();
+        (bench.measure(Path::new(CACHE), false, |_| Ok(()))?.findings, not_run)
+    };
+    print(&findings, &not_run, args.json)?;
+    Ok(all_hold(&findings))
+}
+
+#[derive(Deserialize)]
+struct Ledger {
+    about: AboutRun,
+    analyses: Vec<Group>,
+    #[serde(default)]
+    not_run: Vec<NotRun>,
+}
+
+#[derive(Deserialize)]
+struct AboutRun {
+    #[serde(default)]
+    running: Option<Running>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    analysis: String,
+    title: String,
+    seconds: f64,
+    claims: Vec<Claim>,
+}
+
+fn read_ledger(path: &Path) -> Result<(Vec<Findings>, Vec<NotRun>)> {
+    let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+    let ledger: Ledger = serde_json::from_str(&text)
+        .map_err(|e| Error::content(path, format!("not a ledger of iclab: {e}")))?;
+    if let Some(Running { done, of }) = ledger.about.running {
+        eprintln!("{}: {done} of {of} analyses; the run goes on, or was stopped", path.display());
+    }
+    let findings = ledger.analyses.into_iter().map(|group| Findings {
+        analysis: group.analysis,
+        title: group.title,
+        claims: group.claims,
+        seconds: group.seconds,
+        ..Findings::default()
+    });
+    Ok((findings.collect(), ledger.not_run))
+}
+
+/// Prints the ledger.
+pub fn print(findings: &[Findings], not_run: &[NotRun], json: bool) -> Result<()> {
+    if json {
+        let claims: Vec<&Claim> = findings.iter().flat_map(|f| &f.claims).collect();
+        return crate::output::print_json(&claims);
+    }
+    print!("{}", report::ledger_text(findings, not_run, std::io::stdout().is_terminal()));
+    Ok(())
+}
+
+/// Whether no claim fails.
+pub fn all_hold(findings: &[Findings]) -> bool {
+    findings.iter().flat_map(|f| &f.claims).all(|c| c.verdict != Verdict::Fails)
+}

@@ -1,0 +1,164 @@
+//! A reproduction: which analyses, on which networks, on how many prompts; which networks must be trained first.
+//!
+//! [`Reproduction`] says all of it, [`Measuring`] runs the analyses, [`Cache`] keeps what they found.
+
+mod cache;
+mod measure;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Analysis, Lab, NotRun};
+use crate::data::seed::Seed;
+use crate::error::{Error, Result};
+use crate::networks::models::{self, MINIATURE, Models, NETWORKS, Named};
+
+pub use cache::{CACHE, Cache, Fingerprints, Question};
+pub use measure::{Measured, Measuring};
+
+/// Prompts behind each measured value; the bounds of claims are set for them.
+pub const PROMPTS: u32 = models::RECORDED as u32;
+/// The same for a quick look.
+pub const QUICK_PROMPTS: u32 = 320;
+
+/// What is measured on: where networks are, how many prompts, which seed.
+#[derive(Clone, Debug)]
+pub struct Reproduction {
+    /// Folder with a directory for each network.
+    pub root: PathBuf,
+    /// Networks from elsewhere, as NAME=DIRECTORY.
+    pub given: Vec<String>,
+    /// Prompts behind each measured value.
+    pub prompts: u32,
+    /// Of all random numbers.
+    pub seed: u64,
+    /// Whether no network but the miniature is asked.
+    pub quick: bool,
+}
+
+impl Default for Reproduction {
+    fn default() -> Reproduction {
+        Reproduction { root: models::FOLDER.into(), given: vec![], prompts: PROMPTS, seed: 0, quick: false }
+    }
+}
+
+/// What was run, every default written out.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReproductionPlan {
+    command: &'static str,
+    /// Rows of the acceptance table.
+    pub analyses: Vec<&'static str>,
+    models: Vec<String>,
+    prompts: u32,
+    seed: u64,
+}
+
+/// A network that must be trained first, and the experiment that trains it.
+pub type ToTrain = (&'static Named, PathBuf);
+
+impl Reproduction {
+    /// The networks.
+    pub fn models(&self) -> Result<Models> {
+        let mut models = Models::under(&self.root);
+        for text in &self.given {
+            models.give(text)?;
+        }
+        Ok(models)
+    }
+
+    /// The bench with these networks; `say` hears what it does.
+    pub fn lab(&self, say: impl Fn(&str) + Send + Sync + 'static) -> Result<Lab> {
+        let lab = Lab::with(Seed(self.seed), self.prompts as usize, Box::new(self.models()?));
+        Ok(lab.saying(say))
+    }
+
+    /// Networks to train before some analyses are run from scratch, by the experiments in a folder.
+    pub fn from_scratch(wanted: &[&Analysis], experiments: &Path) -> Result<Vec<ToTrain>> {
+        let needed = |n: &&Named| n.name != MINIATURE && wanted.iter().any(|a| a.needs.contains(&n.name));
+        let networks = NETWORKS.iter().filter(needed);
+        let found: Vec<ToTrain> =
+            networks.clone().filter_map(|n| Some((n, experiment(n, experiments)?))).collect();
+        if found.is_empty() && networks.count() > 0 {
+            let why =
+                "has no experiment for any network; accepted: a folder with r1-fast.toml, … (--experiments)";
+            return Err(Error::content(experiments, why));
+        }
+        Ok(found)
+    }
+
+    /// The miniature, if some analyses need it and it is not there.
+    pub fn missing_miniature(&self, wanted: &[&Analysis], experiments: &Path) -> Result<Vec<ToTrain>> {
+        let needed = wanted.iter().any(|analysis| analysis.needs.contains(&MINIATURE));
+        if !needed || self.models()?.is_here(MINIATURE) {
+            return Ok(vec![]);
+        }
+        let network = models::named(MINIATURE)?;
+        let path = experiment(network, experiments).ok_or_else(|| {
+            let why = "is not there; accepted: a folder of experiments that has it (--experiments)";
+            Error::content(experiments.join("miniature.toml"), why)
+        })?;
+        Ok(vec![(network, path)])
+    }
+
+    /// What can be run, and what cannot for want of a network; when analyses were named, the latter is an error.
+    pub fn runnable(
+        &self,
+        mut wanted: Vec<&'static Analysis>,
+        named: bool,
+        lab: &Lab,
+    ) -> Result<(Vec<&'static Analysis>, Vec<NotRun>)> {
+        let mut not_run = Vec::new();
+        wanted.retain(|analysis| {
+            let missing = lab.missing(analysis);
+            let large = self.quick && analysis.needs.iter().any(|need| *need != MINIATURE);
+            let unasked = !named && analysis.needs.contains(&MINIATURE);
+            if large {
+                let networks = analysis.needs.join(" and ");
+                not_run.push(NotRun {
+                    analysis: analysis.id.into(),
+                    title: analysis.title.into(),
+                    why: format!("asks {networks}; with --quick only the miniature is asked"),
+                });
+            } else if !missing.is_empty() && !unasked {
+                not_run.push(NotRun::without(analysis, &missing));
+            }
+            !large && missing.is_empty()
+        });
+        match not_run.first() {
+            Some(first) if named => {
+                Err(Error::BadData(format!("{} cannot be run: {}", first.analysis, first.why)))
+            }
+            _ => Ok((wanted, not_run)),
+        }
+    }
+
+    /// The plan of running these analyses.
+    pub fn plan(&self, selected: &[&'static Analysis]) -> ReproductionPlan {
+        ReproductionPlan {
+            command: "reproduce",
+            analyses: selected.iter().map(|analysis| analysis.id).collect(),
+            models: self.given.clone(),
+            prompts: self.prompts,
+            seed: self.seed,
+        }
+    }
+
+    /// What must be added to `iclab reproduce --only ID` to measure the same; `root` as it was given.
+    pub fn options(&self, root: Option<&Path>) -> String {
+        let mut options: String = self.given.iter().map(|model| format!(" --model {model}")).collect();
+        options.extend(root.map(|root| format!(" --models {}", root.display())));
+        if self.prompts != PROMPTS {
+            options += &format!(" --prompts {}", self.prompts);
+        }
+        if self.seed != 0 {
+            options += &format!(" --seed {}", self.seed);
+        }
+        options
+    }
+}
+
+/// The experiment of a network, if the folder has one.
+fn experiment(network: &Named, folder: &Path) -> Option<PathBuf> {
+    Some(folder.join(format!("{}.toml", network.experiment()))).filter(|path| path.is_file())
+}

@@ -1,0 +1,219 @@
+//! Many runs by one process: on a CUDA device or on the cores, several at once, each with its outcome.
+//!
+//! Who calls decides the devices and watches; what watches may be a terminal, a log, or nothing at all.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::cuda::CudaError;
+
+use crate::error::{Error, Result};
+use crate::networks::devices::Device;
+use crate::networks::experiment::Experiment;
+use crate::networks::runs::{self, Metrics, Run, RunResult, Stopped};
+
+/// The largest seed that an experiment file can hold.
+pub const LARGEST_SEED: u64 = i64::MAX as u64;
+
+/// One run that was asked for.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What to train.
+    pub experiment: Experiment,
+    /// Where.
+    pub dir: PathBuf,
+    /// What it is called among others.
+    pub label: String,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub enum JobOutcome {
+    /// It is done.
+    Finished(RunResult),
+    /// It was asked to stop after this step, and saved.
+    Interrupted(u64),
+    /// The request to stop came first.
+    NotBegun,
+    /// It could not be trained, or not to its end.
+    Failed(Error),
+}
+
+/// Which runs of some experiment files: of each, as many seeds as are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Gradient steps, instead of the experiment's.
+    pub steps: Option<u64>,
+    /// First seed, instead of the experiment's.
+    pub seed: Option<u64>,
+    /// Seeds from the first upwards, at least one.
+    pub seeds: u64,
+}
+
+/// Every run that is wanted of these experiment files, none of them twice.
+pub fn jobs(files: &[PathBuf], wanted: &Wanted, runs: &Path) -> Result<Vec<Job>> {
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut asked_by: BTreeMap<PathBuf, &Path> = BTreeMap::new();
+    for path in files {
+        let mut experiment = Experiment::read(path)?;
+        experiment.training.steps = wanted.steps.unwrap_or(experiment.training.steps);
+        let first = wanted.seed.unwrap_or(experiment.training.seed);
+        if first > LARGEST_SEED - (wanted.seeds - 1) {
+            return Err(Error::BadData(format!("seeds {first} and on; accepted: up to {LARGEST_SEED}")));
+        }
+        for seed in first..first + wanted.seeds {
+            experiment.training.seed = seed;
+            let dir = runs::directory(runs, &experiment);
+            if let Some(other) = asked_by.insert(dir.clone(), path) {
+                return Err(Error::BadData(format!(
+                    "{} and {} ask for the same run {}; accepted: each run once",
+                    other.display(),
+                    path.display(),
+                    dir.display()
+                )));
+            }
+            let label = format!("{} seed {seed}", experiment.name);
+            jobs.push(Job { experiment: experiment.clone(), dir, label });
+        }
+    }
+    Ok(jobs)
+}
+
+/// What hears of the runs of a pool; called from the threads that train.
+pub trait Watch: Sync {
+    /// Whether runs should save and stop.
+    fn stop(&self) -> bool {
+        false
+    }
+
+    /// A job's run is open, so many steps done.
+    fn begun(&self, _job: usize, _done: u64) {}
+
+    /// A job took a step; a row of metrics, if one was due.
+    fn stepped(&self, _job: usize, _step: u64, _row: Option<&Metrics>) {}
+
+    /// The CUDA device cannot train a job's network, and why; the CPU does.
+    fn fell_back(&self, _job: usize, _why: &str) {}
+
+    /// A job ended.
+    fn ended(&self, _job: usize, _outcome: &JobOutcome) {}
+}
+
+/// How runs share this machine.
+pub struct Pool<'a> {
+    /// Directory of all runs.
+    pub runs: &'a Path,
+    /// Runs at once on a CUDA device.
+    pub on_cuda: usize,
+    /// Runs at once on the cores, which they share evenly.
+    pub on_cpu: usize,
+    /// Whether the CPU may train what a CUDA device cannot.
+    pub may_fall_back: bool,
+    /// Whether a request to stop leaves runs that are not begun yet; a lone run takes a step first.
+    pub several: bool,
+    /// What hears of them.
+    pub watch: &'a dyn Watch,
+}
+
+impl Pool<'_> {
+    /// Trains jobs, each on its device, until they are done or asked to stop; what became of each.
+    pub fn train(&self, jobs: &[(&Job, Device)]) -> Result<Vec<JobOutcome>> {
+        let (cuda, cpu): (Vec<usize>, Vec<usize>) =
+            (0..jobs.len()).partition(|&k| matches!(jobs[k].1, Device::Cuda(..)));
+        let outcomes: Vec<Mutex<Option<JobOutcome>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+        let work = |k: usize| {
+            let outcome = self.train_one(k, jobs[k].0, &jobs[k].1);
+            *outcomes[k].lock().unwrap_or_else(|e| e.into_inner()) = Some(outcome);
+        };
+        let (next_cuda, next_cpu) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let take = |queue: &[usize], next: &AtomicUsize| {
+            while let Some(&k) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
+                work(k);
+            }
+        };
+        let shares = shares(self.on_cpu.min(cpu.len()))?;
+        std::thread::scope(|scope| {
+            for _ in 0..self.on_cuda.min(cuda.len()) {
+                scope.spawn(|| take(&cuda, &next_cuda));
+            }
+            for share in &shares {
+                scope.spawn(|| share.install(|| take(&cpu, &next_cpu)));
+            }
+            if shares.is_empty() {
+                take(&cpu, &next_cpu);
+            }
+        });
+        let outcome = |slot: Mutex<Option<JobOutcome>>| slot.into_inner().unwrap_or_else(|e| e.into_inner());
+        Ok(outcomes.into_iter().map(|slot| outcome(slot).unwrap_or(JobOutcome::NotBegun)).collect())
+    }
+
+    fn train_one(&self, k: usize, job: &Job, device: &Device) -> JobOutcome {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.try_train(k, job, device)))
+            .unwrap_or_else(|_| Err(Error::Training("the program failed; that is a mistake in iclab".into())))
+            .unwrap_or_else(JobOutcome::Failed);
+        if let JobOutcome::Failed(error) = &outcome
+            && !matches!(error, Error::Busy(_))
+        {
+            runs::note_failure(&job.dir, &error.to_string());
+        }
+        self.watch.ended(k, &outcome);
+        outcome
+    }
+
+    fn try_train(&self, k: usize, job: &Job, device: &Device) -> Result<JobOutcome> {
+        if self.several && self.watch.stop() {
+            return Ok(JobOutcome::NotBegun);
+        }
+        let mut run = match Run::open(self.runs, &job.experiment, device) {
+            Err(Error::Cuda(CudaError::Unsupported(why))) if self.may_fall_back => {
+                self.watch.fell_back(k, &why);
+                Run::open(self.runs, &job.experiment, &Device::Cpu)?
+            }
+            opened => opened?,
+        };
+        self.watch.begun(k, run.done());
+        let stopped = run.train(|| self.watch.stop(), |step, _, row| self.watch.stepped(k, step, row))?;
+        Ok(match stopped {
+            Stopped::Finished(result) => JobOutcome::Finished(result),
+            Stopped::Interrupted(step) => JobOutcome::Interrupted(step),
+        })
+    }
+}
+
+/// The cores, dealt out to as many runs: bits do not depend on how many a run gets. None for a single run, which has them all.
+fn shares(runs: usize) -> Result<Vec<rayon::ThreadPool>> {
+    let cores = rayon::current_num_threads();
+    let share = |i: usize| {
+        let threads = (cores / runs + usize::from(i < cores % runs)).max(1);
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build()
+    };
+    let built: std::result::Result<Vec<_>, _> = (0..if runs > 1 { runs } else { 0 }).map(share).collect();
+    built.map_err(|e| {
+        Error::BadData(format!("no threads for {runs} runs at once: {e}; accepted: fewer (--jobs)"))
+    })
+}
+
+impl JobOutcome {
+    /// In a sentence that begins with the job's directory.
+    pub fn sentence(&self, job: &Job) -> String {
+        let (dir, steps) = (job.dir.display(), job.experiment.training.steps);
+        match self {
+            JobOutcome::Finished(result) => {
+                let least =
+                    result.bayes_floor.map_or(String::new(), |l| format!(" (smallest possible {l:.4})"));
+                format!(
+                    "{dir}: {} steps; mean loss {:.4}{least}, error/d after all pairs {:.3e}, on {} fresh prompts",
+                    result.steps, result.mean_loss, result.last_error_over_d, result.prompts
+                )
+            }
+            JobOutcome::Interrupted(step) => {
+                format!("{dir}: stopped after step {step} of {steps}, saved; the same command goes on")
+            }
+            JobOutcome::NotBegun => format!("{dir}: not begun; the same command goes on"),
+            JobOutcome::Failed(error) => format!("{dir}: {error}"),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! One array job for all points that are left.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use engine::model::checkpoint::write_whole;
+
+use super::super::folder::SweepFolder;
+use super::super::plan::Slurm;
+use super::arguments::{array, directives};
+use super::{JOBS, LOGS, job_name};
+use crate::error::{Error, Result};
+
+/// What is given to a cluster.
+pub struct Submission<'a> {
+    /// Numbers of the points.
+    pub points: &'a [usize],
+    /// Tasks at once; what the plan says when absent.
+    pub throttle: Option<u32>,
+    /// The program `iclab`; a copy of it is submitted.
+    pub program: &'a Path,
+    /// Arguments of `iclab sweep task` beside the directory and the point.
+    pub arguments: &'a [String],
+}
+
+/// Refuses a machine without `sbatch`.
+pub fn check() -> Result<()> {
+    let sbatch = Command::new("sbatch").arg("--version").output();
+    if sbatch.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+        let why = "there is no sbatch on this machine; accepted: a machine of a SLURM cluster, or --on local";
+        return Err(Error::BadData(why.into()));
+    }
+    Ok(())
+}
+
+/// Submits points of a sweep as one array job; returns its number.
+pub fn submit(folder: &SweepFolder, submission: &Submission) -> Result<String> {
+    let dir = std::path::absolute(&folder.dir).map_err(Error::file("find", &folder.dir))?;
+    let logs = dir.join(LOGS);
+    fs::create_dir_all(&logs).map_err(Error::file("create", &logs))?;
+    let program = copy_of(submission.program, &dir)?;
+    let (slurm, points) = (&folder.sweep.slurm, submission.points);
+    let script = dir.join("task.sh");
+    write_whole(&script, text(slurm, &program, &dir, submission.arguments).as_bytes())?;
+    let throttle = submission.throttle.or(slurm.throttle);
+    let mut command = Command::new("sbatch");
+    command.args(directives(slurm, &job_name(folder), points, throttle, &logs)).arg(&script);
+    let output = command.output().map_err(|e| Error::BadData(format!("sbatch cannot be run: {e}")))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let said: Vec<&str> = said.lines().map(|line| line.trim_start_matches("sbatch: ").trim()).collect();
+        let why = format!(
+            "sbatch refused the job: {}; accepted: a [slurm] table that suits the cluster (nothing was submitted)",
+            said.join("; ")
+        );
+        return Err(Error::content(&folder.plan, why));
+    }
+    // `12`, or `12;cluster` where there are several.
+    let answer = String::from_utf8_lossy(&output.stdout);
+    let job = answer.trim().split(';').next().unwrap_or_default().to_string();
+    let path = dir.join(JOBS);
+    let line = format!("{job} points {}: {}\n", array(points), words(&command));
+    let file = fs::File::options().create(true).append(true).open(&path);
+    file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(Error::file("write", &path))?;
+    Ok(job)
+}
+
+/// The script of a task. `exec`, so that signals for the script reach the program.
+fn text(slurm: &Slurm, program: &Path, dir: &Path, arguments: &[String]) -> String {
+    let setup: String = slurm.setup.iter().map(|line| format!("{line}\n")).collect();
+    let (program, dir) = (quoted(&program.to_string_lossy()), quoted(&dir.to_string_lossy()));
+    format!(
+        "#!/bin/sh\n\
+         # Trains one point of the sweep; its number is that of the task in the array.\n\
+         {setup}\
+         # Not every cluster confines a task to the processors it was given.\n\
+         if [ -n \"${{SLURM_CPUS_PER_TASK-}}\" ]; then export RAYON_NUM_THREADS=\"$SLURM_CPUS_PER_TASK\"; fi\n\
+         exec {program} sweep task {dir} \"$SLURM_ARRAY_TASK_ID\" {}\n",
+        arguments.join(" ")
+    )
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A command as it could be typed.
+fn words(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+}
+
+/// The program, in the sweep's directory: nothing else needs to be installed on other machines, and a program that is
+/// built anew meanwhile does not change runs half-way.
+fn copy_of(program: &Path, dir: &Path) -> Result<PathBuf> {
+    let bytes = fs::read(program).map_err(Error::file("read", program))?;
+    let folder = dir.join("bin");
+    let path = folder.join(format!("iclab-{:016x}", engine::hash::fnv1a_of(bytes.iter().copied())));
+    if path.is_file() {
+        return Ok(path);
+    }
+    fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+    write_whole(&path, &bytes)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let permissions = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&path, permissions).map_err(Error::file("write", &path))?;
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_the_shell() {
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}
