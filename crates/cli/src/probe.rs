@@ -8,7 +8,7 @@ use lab::networks::experiment::TaskSpec;
 use lab::probe::{self, LayerTable, Method, Opened, Options};
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::output::{Directory, print_aligned};
 use crate::{plan, progress, reproduce};
 
@@ -97,20 +97,10 @@ impl ProbeArgs {
         })
     }
 
-    /// The network with its read-outs. One that says what it was trained on is given no other task.
     fn open(&self, options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Opened> {
         let found = probe::find(&self.run)?;
-        let given = self.task(found.weights.network.features());
-        if let (Some(task), Some(given)) = (&found.task, &given)
-            && task != given
-        {
-            let TaskSpec { function, inputs, dim, points } = task;
-            let why = format!(
-                "was trained on {function} of {inputs} inputs, {dim} dimensions, {points} points; accepted: no other task"
-            );
-            return Err(Error::content(&self.run, why));
-        }
-        Ok(found.open(given, options, tell)?)
+        let task = self.task(found.weights.network.features());
+        Ok(found.open(task, options, tell)?)
     }
 }
 

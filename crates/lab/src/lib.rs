@@ -43,7 +43,7 @@ pub mod findings;
 // What all of them use.
 mod adam;
 mod error;
-pub mod exact;
+mod exact;
 pub mod linalg;
 pub mod prelude;
 pub mod registry;

@@ -63,7 +63,7 @@ pub fn gram(xs: &[f64], d: usize) -> Vec<f64> {
 }
 
 /// ‖S²‖_F for a symmetric S, without forming S².
-pub fn frobenius_of_square(s: &[f64], d: usize) -> f64 {
+pub(crate) fn frobenius_of_square(s: &[f64], d: usize) -> f64 {
     let mut total = 0.0;
     for i in 0..d {
         for j in 0..d {
@@ -76,7 +76,7 @@ pub fn frobenius_of_square(s: &[f64], d: usize) -> f64 {
 /// Runs `body` as compiled for the instruction set of this machine. `body` and what it calls must be
 /// `#[inline(always)]`, or they stay plain code.
 #[inline(always)]
-pub fn vectorised<R>(body: impl FnOnce() -> R) -> R {
+pub(crate) fn vectorised<R>(body: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         // SAFETY: both features were detected on this machine just above.
@@ -92,7 +92,7 @@ fn with_avx2_and_fma<R>(body: impl FnOnce() -> R) -> R {
 }
 
 /// One Newton–Schulz iteration M ← 2M − M S M, with `scratch` of the same size.
-pub fn newton_schulz(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
+pub(crate) fn newton_schulz(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
     vectorised(
         #[inline(always)]
         || match d {
@@ -245,7 +245,7 @@ pub fn solve_positive_definite(s: &[f64], c: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// (XᵀX)⁻¹Xᵀ `[d,q]` for X `[q,d]` of full column rank: maps answers to the weights they imply.
-pub fn left_inverse(xs: &[f64], d: usize) -> Option<Vec<f64>> {
+pub(crate) fn left_inverse(xs: &[f64], d: usize) -> Option<Vec<f64>> {
     if xs.len() < d * d {
         return None;
     }
@@ -260,7 +260,7 @@ pub fn left_inverse(xs: &[f64], d: usize) -> Option<Vec<f64>> {
 }
 
 /// ‖w − proj(w)‖ / ‖w‖ for the projection on span{x₁…x_t}.
-pub fn residual_outside_span(xs: &[f64], w: &[f64]) -> f64 {
+pub(crate) fn residual_outside_span(xs: &[f64], w: &[f64]) -> f64 {
     let (d, total) = (w.len(), norm(w));
     let t = xs.len() / d;
     if total == 0.0 || t >= d {

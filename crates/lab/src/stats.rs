@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::data::seed::Seed;
 
 /// How many times prompts are resampled.
-pub const RESAMPLES: usize = 1000;
+pub(crate) const RESAMPLES: usize = 1000;
 
 /// A value with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +30,7 @@ impl Estimate {
 }
 
 /// How often each of `count` prompts occurs in resample number `resample`.
-pub fn multiplicities(seed: Seed, resample: usize, count: usize) -> Vec<f64> {
+pub(crate) fn multiplicities(seed: Seed, resample: usize, count: usize) -> Vec<f64> {
     let mut draws = seed.at("bootstrap", resample as u64);
     let mut times = vec![0.0; count];
     (0..count).for_each(|_| times[draws.below(count)] += 1.0);
@@ -96,14 +96,14 @@ pub fn bootstrap(seed: Seed, count: usize, statistic: impl Fn(&[usize]) -> f64 +
 }
 
 /// Median of the chosen values.
-pub fn median_of(values: &[f64], indices: &[usize]) -> f64 {
+pub(crate) fn median_of(values: &[f64], indices: &[usize]) -> f64 {
     let mut chosen: Vec<f64> = indices.iter().map(|&i| values[i]).collect();
     let middle = chosen.len() / 2;
     *chosen.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 /// The middle 95 % of resampled values; NaNs are left out.
-pub fn interval(mut values: Vec<f64>) -> (f64, f64) {
+pub(crate) fn interval(mut values: Vec<f64>) -> (f64, f64) {
     values.retain(|v| !v.is_nan());
     if values.is_empty() {
         return (f64::NAN, f64::NAN);

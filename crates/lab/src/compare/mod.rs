@@ -53,7 +53,7 @@ pub struct Comparison {
 impl Comparison {
     /// Best matches of a map and their rate over all steps, without intervals.
     pub fn new(map: Heatmap) -> Comparison {
-        let (matching, floor) = (best_match(&map), map.floor());
+        let (matching, floor) = (best_match(&map), map.similarity_floor());
         Comparison { map, matching, fit: None, floor, range: None, seed: None }.over((0, u64::MAX))
     }
 

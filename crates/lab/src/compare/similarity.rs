@@ -87,8 +87,8 @@ impl Heatmap {
     }
 
     /// Similarity of the two learners at the last steps on the map: what they share when both have converged.
-    /// Any two solvers of the same problem look alike there, so a map is read against this floor.
-    pub fn floor(&self) -> f64 {
+    /// Any two solvers of the same problem look alike there, so a map is read against this.
+    pub fn similarity_floor(&self) -> f64 {
         let (a, b) = self.mean.dim();
         self.mean[[a - 1, b - 1]]
     }

@@ -95,6 +95,13 @@ impl Found {
         options: &Options,
         tell: &(dyn Fn(&str) + Sync),
     ) -> Result<Opened> {
+        if let Some(own) = self.task.as_ref().filter(|own| task.as_ref().is_some_and(|given| given != *own)) {
+            let TaskSpec { function, inputs, dim, points } = own;
+            let why = format!(
+                "was trained on {function} of {inputs} inputs, {dim} dimensions, {points} points; accepted: no other task"
+            );
+            return Err(Error::content(&self.checkpoint, why));
+        }
         let path = beside(&self.checkpoint);
         let usual = *options == Options::default();
         let hash = hash(&self.weights);

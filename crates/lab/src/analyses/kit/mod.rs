@@ -57,6 +57,6 @@ pub fn heatmap_panel(title: &str, map: &Heatmap, matching: &Matching) -> Panel {
         value_label: map.label.to_string(),
         best: matching.best.clone(),
         best_interval: matching.intervals(),
-        floor: Some(map.floor()),
+        floor: Some(map.similarity_floor()),
     })
 }

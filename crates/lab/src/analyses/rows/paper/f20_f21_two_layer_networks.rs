@@ -205,7 +205,7 @@ fn run(lab: &Lab, task: &Nonlinear) -> Result<Outcome> {
             title: "Similarity of errors with gradient descent, steps doubling".into(),
             caption: format!(
                 "SimE of every layer with GD on a two-layer network, η = 0.003 ({about}). Both at their last: {:.3}.",
-                map.floor()
+                map.similarity_floor()
             ),
             panels: vec![heatmap_panel("", &map, &matching)],
         },
