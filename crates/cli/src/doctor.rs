@@ -103,7 +103,7 @@ impl Page {
         let labs = lab::networks::checks::suite();
         let of_networks = networks.iter().flat_map(|(_, checks)| checks).flat_map(|c| c.kernels(device));
         let of_labs = labs.iter().flat_map(|(_, checks)| checks).flat_map(|c| c.kernels(device));
-        device.compile_ahead(of_networks.chain(of_labs));
+        device.precompile(of_networks.chain(of_labs));
         for (name, checks) in networks {
             let name = format!("networks in {name}, against the CPU");
             group(self, &name);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{CudaError, CudaRunner, CudaTrainer, Device, Feed, KernelSource, Precision, ScheduleRow};
-use super::{lowering, optimiser};
+use super::{lowering, optim};
 use crate::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
 use crate::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use crate::model::optim::adam::{Adam, AdamConfig};
@@ -301,7 +301,7 @@ impl<E> Named<E> {
         Named { name: name.into(), run: Box::new(run), kernels: Box::new(|_| Vec::new()) }
     }
 
-    /// Says which kernels it uses, for [`Device::compile_ahead`]; one that is not named only costs time.
+    /// Says which kernels it uses, for [`Device::precompile`]; one that is not named only costs time.
     pub fn using(mut self, kernels: impl Fn(&Device) -> Vec<KernelSource> + 'static) -> Named<E> {
         self.kernels = Box::new(kernels);
         self
@@ -327,7 +327,7 @@ pub fn kernels_of(
 ) -> Vec<KernelSource> {
     let graph = network.graph(batch, tokens, Mode::Train).map_err(CudaError::from);
     let sources = graph.and_then(|graph| lowering::sources(device, precision, &graph));
-    sources.unwrap_or_default().into_iter().chain([optimiser::source(precision)]).collect()
+    sources.unwrap_or_default().into_iter().chain([optim::source(precision)]).collect()
 }
 
 /// Every check of this module in one precision.

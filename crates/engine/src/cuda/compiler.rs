@@ -1,4 +1,4 @@
-//! Kernels: sources are compiled by NVRTC for the shapes in use, and the result is kept in a cache.
+//! Kernels: sources are compiled by NVRTC for the shapes in use, and the cubins are cached on disk.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -16,17 +16,6 @@ use super::device::Device;
 use super::error::{CudaError, driver};
 use crate::hash::fnv1a;
 use crate::model::checkpoint::write_whole;
-
-pub(crate) const COMMON: &str = include_str!("kernels/common.cuh");
-pub(crate) const FRAGMENTS: &str = include_str!("kernels/fragments.cuh");
-pub(crate) const GELU: &str = include_str!("kernels/gelu.cuh");
-pub(crate) const ROWS: &str = include_str!("kernels/rows.cu");
-pub(crate) const ATTENTION: &str = include_str!("kernels/attention.cu");
-pub(crate) const ATTENTION_BACKWARD: &str = include_str!("kernels/attention_backward.cu");
-pub(crate) const WIDE: &str = include_str!("kernels/wide.cu");
-pub(crate) const LSTM: &str = include_str!("kernels/lstm.cu");
-pub(crate) const ADAM: &str = include_str!("kernels/adam.cu");
-pub(crate) const MUON: &str = include_str!("kernels/muon.cu");
 
 /// Compiled kernels.
 pub(crate) struct Kernels {
@@ -48,7 +37,7 @@ impl Kernels {
 /// Constants a source is compiled with.
 pub(crate) type Defines<'a> = &'a [(&'a str, usize)];
 
-/// What kernels are compiled from: one text, and a name for the cache and for error messages.
+/// What kernels are compiled from: one text, and a name for the cubin cache and for error messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KernelSource {
     name: &'static str,
@@ -56,7 +45,7 @@ pub struct KernelSource {
 }
 
 impl KernelSource {
-    /// Texts one after the other, with constants before them.
+    /// Files one after the other, with `#define`s before them.
     pub(crate) fn new(name: &'static str, precision: Precision, defines: Defines, texts: &[&str]) -> Self {
         let mut text = format!("#define PRECISION {}\n", precision as usize);
         for (key, value) in defines {
@@ -75,31 +64,31 @@ impl KernelSource {
     }
 }
 
-/// What was compiled ahead of its use, by source.
-pub(crate) type Ahead = Mutex<HashMap<KernelSource, Vec<u8>>>;
+/// Cubins compiled before their first use, by source.
+pub(crate) type Precompiled = Mutex<HashMap<KernelSource, Vec<u8>>>;
 
 /// Bytes of stack for a thread that compiles: as much as a main thread usually has.
 const STACK: usize = 8 << 20;
 
 impl Device {
-    /// Compiles a source, or takes the result from the cache.
+    /// Compiles a source, or takes the cubin from the cache.
     pub(crate) fn compile(&self, source: &KernelSource) -> Result<Kernels, CudaError> {
-        let ahead = self.ahead.lock().unwrap_or_else(|e| e.into_inner()).get(source).cloned();
-        let cubin = ahead.map_or_else(|| self.cubin(source), Ok)?;
+        let ready = self.precompiled.lock().unwrap_or_else(|e| e.into_inner()).get(source).cloned();
+        let cubin = ready.map_or_else(|| self.cubin(source), Ok)?;
         let module = self.context.load_module(Ptx::from_binary(cubin)).map_err(driver("load kernels"))?;
         Ok(Kernels { module })
     }
 
     /// Compiles sources side by side on all cores, each once; networks that need them later find them ready. What
     /// does not compile is left to its first use, which has someone to tell.
-    pub fn compile_ahead(&self, sources: impl IntoIterator<Item = KernelSource>) {
+    pub fn precompile(&self, sources: impl IntoIterator<Item = KernelSource>) {
         let unique: HashSet<KernelSource> = sources.into_iter().collect();
         let waiting = Mutex::new(unique.into_iter());
         let next = || waiting.lock().unwrap_or_else(|e| e.into_inner()).next();
         let work = || {
             while let Some(source) = next() {
                 if let Ok(cubin) = self.cubin(&source) {
-                    self.ahead.lock().unwrap_or_else(|e| e.into_inner()).insert(source, cubin);
+                    self.precompiled.lock().unwrap_or_else(|e| e.into_inner()).insert(source, cubin);
                 }
             }
         };
@@ -113,16 +102,16 @@ impl Device {
 
     fn cubin(&self, KernelSource { name, text }: &KernelSource) -> Result<Vec<u8>, CudaError> {
         let (major, minor) = self.info.capability;
-        // The "a" admits instructions that no other architecture has.
+        // "sm_90a" admits wgmma, which no other architecture has.
         let own = if self.is_hopper() { "a" } else { "" };
         let architecture = format!("-arch=sm_{major}{minor}{own}");
         let key = fnv1a(&format!("{text}\n{architecture} {:?}", self.info.nvrtc));
-        let kept = cache_directory().map(|dir| dir.join(format!("{name}-{key:016x}.cubin")));
-        if let Some(cubin) = kept.as_ref().and_then(|path| fs::read(path).ok()) {
+        let cached = cache_directory().map(|dir| dir.join(format!("{name}-{key:016x}.cubin")));
+        if let Some(cubin) = cached.as_ref().and_then(|path| fs::read(path).ok()) {
             return Ok(cubin);
         }
         let cubin = compile_text(name, text, &architecture)?;
-        if let Some(path) = kept {
+        if let Some(path) = cached {
             // A cache that cannot be written only costs time.
             let _ = path.parent().map(fs::create_dir_all);
             let _ = write_whole(&path, &cubin);
@@ -166,7 +155,7 @@ unsafe fn cubin_of(program: sys::nvrtcProgram) -> Result<Vec<u8>, nvrtc::NvrtcEr
     }
 }
 
-/// Where compiled kernels are kept: `$XDG_CACHE_HOME/iclab/kernels`, or below the home directory.
+/// The cubin cache: `$XDG_CACHE_HOME/iclab/kernels`, or below the home directory.
 pub fn cache_directory() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;

@@ -1,15 +1,15 @@
-//! Opening a GPU, and its memory.
+//! Opening a GPU.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use cudarc::cublaslt::{result as lt, sys as lt_sys};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use cudarc::driver::{CudaContext, CudaStream};
 use cudarc::{driver, nvrtc};
 
-use super::choices::{Choices, LazyBench};
-use super::compiler::Ahead;
+use super::autotune::{AutotuneCache, LazyTimer};
+use super::compiler::Precompiled;
 use super::error::{CudaError, blas, driver as failed};
 
 /// What a GPU is.
@@ -37,11 +37,11 @@ pub struct Device {
     pub(crate) blas: lt_sys::cublasLtHandle_t,
     /// What it is.
     pub info: DeviceInfo,
-    /// Shared memory that one block may ask for, in bytes.
-    pub(crate) block_memory: usize,
-    pub(crate) choices: Choices,
-    pub(crate) bench: LazyBench,
-    pub(crate) ahead: Ahead,
+    /// Bytes of shared memory that one block may opt in to.
+    pub(crate) shared_memory: usize,
+    pub(crate) autotune: AutotuneCache,
+    pub(crate) timer: LazyTimer,
+    pub(crate) precompiled: Precompiled,
     preparing: Mutex<()>,
 }
 
@@ -92,7 +92,7 @@ impl Device {
             return Err(unavailable(format!("device {ordinal} was asked for, and there are {count}")));
         }
         let context = CudaContext::new(ordinal).map_err(failed("open the device"))?;
-        let capability = context.compute_capability().map_err(failed("ask for the capability"))?;
+        let capability = context.compute_capability().map_err(failed("query the compute capability"))?;
         if capability < (8, 0) {
             return Err(unavailable(format!(
                 "{} has compute capability {}.{}; 8.0 or later is needed",
@@ -103,40 +103,41 @@ impl Device {
         }
         // SAFETY: all work is ordered by the programs themselves, which run on streams of their own.
         unsafe { context.disable_event_tracking() };
-        let attribute = |a| context.attribute(a).map_err(failed("ask for an attribute"));
-        let block_memory =
+        let attribute = |a| context.attribute(a).map_err(failed("query an attribute"));
+        let shared_memory =
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as usize;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: writes two integers.
         let _ = unsafe { nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
         let info = DeviceInfo {
-            name: context.name().map_err(failed("ask for the name"))?,
+            name: context.name().map_err(failed("query the name"))?,
             capability,
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
-            memory: context.total_mem().map_err(failed("ask for the memory"))?,
+            memory: context.total_mem().map_err(failed("query the memory"))?,
             driver: version,
             nvrtc: (major, minor),
             // SAFETY: returns a number.
             cublaslt: unsafe { lt_sys::cublasLtGetVersion() },
         };
-        let blas = lt::create_handle().map_err(blas("start"))?;
-        let (choices, bench, ahead) = (Choices::read(&info), LazyBench::new(), Ahead::default());
+        let blas = lt::create_handle().map_err(blas("create a handle"))?;
+        let (autotune, timer, precompiled) =
+            (AutotuneCache::read(&info), LazyTimer::new(), Precompiled::default());
         let preparing = Mutex::new(());
-        Ok(Arc::new(Device { context, blas, info, block_memory, choices, bench, ahead, preparing }))
+        Ok(Arc::new(Device { context, blas, info, shared_memory, autotune, timer, precompiled, preparing }))
     }
 
-    /// Whether it has Hopper's matrix units, and starts kernels before those ahead of them have ended.
+    /// Whether it is a Hopper GPU, with wgmma and programmatic dependent launch.
     pub(crate) fn is_hopper(&self) -> bool {
         self.info.capability == (9, 0)
     }
 
     /// A stream of its own.
     pub(crate) fn stream(&self) -> Result<Arc<CudaStream>, CudaError> {
-        self.context.new_stream().map_err(failed("make a stream"))
+        self.context.new_stream().map_err(failed("create a stream"))
     }
 
-    /// One network is prepared at a time: what is tried and kept then must be the same for all of them, and a capture
-    /// suffers no synchronisation of the whole device beside it.
+    /// One network is prepared at a time: what is autotuned then must be the same for all of them, and a stream capture
+    /// tolerates no synchronisation of the whole device beside it.
     pub(crate) fn preparing(&self) -> MutexGuard<'_, ()> {
         self.preparing.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -148,7 +149,7 @@ impl Device {
 
     /// Bytes of memory that are free.
     pub fn free_memory(&self) -> Result<usize, CudaError> {
-        Ok(self.context.mem_get_info().map_err(failed("ask for the memory"))?.0)
+        Ok(self.context.mem_get_info().map_err(failed("query the memory"))?.0)
     }
 }
 
@@ -175,71 +176,4 @@ fn with_libraries<T>(work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, C
     // A library without one of the functions makes the binding panic.
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(missing("the driver or a CUDA library is too old")))
-}
-
-/// A pointer into device memory.
-pub(crate) type Pointer = u64;
-
-/// Device memory of one network: buffers that live as long as it.
-pub(crate) struct Memory {
-    stream: Arc<CudaStream>,
-    slices: Vec<CudaSlice<u8>>,
-    /// Bytes handed out.
-    pub bytes: usize,
-}
-
-/// Every buffer ends with this many spare bytes, so that tiles and groups at the end may reach over it.
-const SPARE: usize = 1 << 16;
-
-impl Memory {
-    pub(crate) fn new(stream: Arc<CudaStream>) -> Self {
-        Self { stream, slices: Vec::new(), bytes: 0 }
-    }
-
-    /// A buffer of zeros.
-    pub(crate) fn zeros(&mut self, bytes: usize) -> Result<Pointer, CudaError> {
-        let size = bytes.next_multiple_of(256) + SPARE;
-        let slice = self.stream.alloc_zeros::<u8>(size).map_err(|source| {
-            match self.stream.context().mem_get_info() {
-                Ok((free, total)) if free < size => {
-                    CudaError::Memory { needed_mib: size >> 20, free_mib: free >> 20, total_mib: total >> 20 }
-                }
-                _ => CudaError::Driver { action: "allocate memory", source },
-            }
-        })?;
-        let pointer = address(&slice, &self.stream);
-        self.slices.push(slice);
-        self.bytes += size;
-        Ok(pointer)
-    }
-
-    /// A buffer with given contents.
-    pub(crate) fn filled(&mut self, bytes: &[u8]) -> Result<Pointer, CudaError> {
-        let pointer = self.zeros(bytes.len())?;
-        self.write(pointer, bytes)?;
-        Ok(pointer)
-    }
-
-    /// Copies from the host; returns when the bytes have been taken.
-    pub(crate) fn write(&self, to: Pointer, bytes: &[u8]) -> Result<(), CudaError> {
-        self.stream.context().bind_to_thread().map_err(failed("bind the device"))?;
-        // SAFETY: `to` is a buffer of this memory with at least as many bytes; pageable memory is copied before the call returns.
-        unsafe { driver::result::memcpy_htod_async(to, bytes, self.stream.cu_stream()) }
-            .map_err(failed("copy to the device"))?;
-        self.stream.synchronize().map_err(failed("copy to the device"))
-    }
-
-    /// Copies to the host, after everything given to this memory's stream is done.
-    pub(crate) fn read(&self, from: Pointer, bytes: &mut [u8]) -> Result<(), CudaError> {
-        self.stream.context().bind_to_thread().map_err(failed("bind the device"))?;
-        // SAFETY: `from` is a buffer of this memory with at least as many bytes.
-        unsafe { driver::result::memcpy_dtoh_async(bytes, from, self.stream.cu_stream()) }
-            .map_err(failed("copy from the device"))?;
-        self.stream.synchronize().map_err(failed("finish its work"))
-    }
-}
-
-fn address(slice: &CudaSlice<u8>, stream: &CudaStream) -> Pointer {
-    use cudarc::driver::DevicePtr;
-    slice.device_ptr(stream).0
 }

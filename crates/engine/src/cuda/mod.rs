@@ -1,32 +1,36 @@
 //! The same networks on an NVIDIA GPU.
 //!
 //! Nothing of CUDA is needed to build: the driver, cuBLASLt and NVRTC are loaded when a [`Device`] is opened. A
-//! [`Graph`](crate::cpu::executor::Graph) is *lowered* once to a list of `program::Command`s, cuBLASLt products and own kernels with their
-//! pointers filled in; a training step is that list, captured as one CUDA graph and replayed.
+//! [`Graph`](crate::cpu::executor::Graph) is *lowered* once to a list of `graph::Command`s, cuBLASLt matmuls and own
+//! kernels with their pointers filled in; a training step is that list, captured as one CUDA graph and replayed.
 //!
 //! ```text
-//! device.rs    opens the GPU, owns its memory
-//! compiler.rs  kernels/*.cu → NVRTC → a cubin, kept in a cache
-//! product.rs   one cuBLASLt product with what is fused behind it
-//! choices.rs   which algorithm a product uses
-//! program.rs   commands on several lanes (streams)
+//! device.rs    opens the GPU
+//! memory.rs    buffers in device memory
+//! compiler.rs  kernels → NVRTC → cubin, cached on disk
+//! kernels/     CUDA sources: attention, LSTM, LayerNorm, read-in, read-out and loss, MLP on Hopper, Adam, Muon
+//! matmul.rs    one cuBLASLt matmul with its epilogue
+//! autotune.rs  the autotune cache: which algorithm a matmul uses
+//! graph.rs     launches and matmuls on several streams, enqueued or captured as a CUDA graph
 //! lowering/    operations of a plan → commands, forward and backward
 //! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
-//! optimiser.rs what ends a step: clipping, Adam, Muon
-//! trainer.rs   whole training steps as one graph
+//! optim/       what ends a step: gradient norm, clipping, Adam, Muon
+//! trainer.rs   whole training steps as one CUDA graph
 //! sampling.rs  one batch from a sampling kernel, to look at
-//! checks.rs    that all of this computes what the CPU computes
+//! checks/      that all of this computes what the CPU computes
 //! ```
 
+mod autotune;
 pub mod checks;
-mod choices;
 mod compiler;
 mod device;
 mod error;
+mod graph;
+mod kernels;
 mod lowering;
-mod optimiser;
-mod product;
-mod program;
+mod matmul;
+mod memory;
+mod optim;
 mod runner;
 mod sampling;
 mod trainer;
@@ -38,15 +42,15 @@ pub use runner::CudaRunner;
 pub use sampling::sample_once;
 pub use trainer::{CudaTrainer, Feed, ScheduleRow, StepResult, TABLE};
 
-/// How numbers are stored and multiplied on the device. Parameters, moments and the residual stream are
+/// How numbers are stored and multiplied on the device. Parameters, the optimiser's moments and the residual stream are
 /// float32 always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Precision {
     /// float32 throughout.
     Float32,
-    /// float32 in memory, products with 10-bit mantissas.
+    /// float32 in memory, matmuls with 10-bit mantissas (TF32).
     Tf32,
-    /// Activations and the products' operands in bf16.
+    /// Activations and the operands of matmuls in bf16.
     #[default]
     Bf16,
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::Precision;
-use super::device::{Device, Memory, Pointer};
+use super::device::Device;
 use super::error::CudaError;
-use super::lowering::{Lowered, Parameters, lower};
-use super::product::Kind;
-use super::program::{Command, Lanes};
+use super::graph::{Command, Streams};
+use super::lowering::{DeviceParameters, Lowered, lower};
+use super::matmul::DType;
+use super::memory::{DeviceMemory, Pointer};
 use crate::cpu::executor::Graph;
 use crate::error::check_len;
 use crate::model::networks::{Mode, Network};
@@ -15,8 +16,8 @@ use crate::model::plan::Var;
 
 /// Parameters and gradients of a network in device memory.
 pub(crate) struct ParameterMemory {
-    pub memory: Memory,
-    pub at: Parameters,
+    pub memory: DeviceMemory,
+    pub at: DeviceParameters,
     pub len: usize,
 }
 
@@ -26,17 +27,17 @@ impl ParameterMemory {
         precision: Precision,
         len: usize,
     ) -> Result<Self, CudaError> {
-        let mut memory = Memory::new(stream.clone());
+        let mut memory = DeviceMemory::new(stream.clone());
         let params = memory.zeros(4 * len)?;
         let rounded = match precision {
             Precision::Bf16 => memory.zeros(2 * len)?,
             _ => params,
         };
-        let at = Parameters { params, rounded, grads: memory.zeros(4 * len)?, loss: memory.zeros(4)? };
+        let at = DeviceParameters { params, rounded, grads: memory.zeros(4 * len)?, loss: memory.zeros(4)? };
         Ok(Self { memory, at, len })
     }
 
-    /// Copies parameters to the device, rounded beside where products read them so.
+    /// Copies parameters to the device, and in the storage type where matmuls read them so.
     pub(crate) fn set(&self, params: &[f32]) -> Result<(), CudaError> {
         check_len("parameters", params.len(), self.len, || "the network's parameters".into())?;
         self.memory.write(self.at.params, bytes_of(params))?;
@@ -53,7 +54,7 @@ impl ParameterMemory {
 pub struct CudaRunner {
     graph: Graph,
     pub(crate) lowered: Lowered,
-    pub(crate) lanes: Lanes,
+    pub(crate) streams: Streams,
     parameters: Arc<ParameterMemory>,
 }
 
@@ -80,10 +81,10 @@ impl CudaRunner {
         parameters: Arc<ParameterMemory>,
         stream: Arc<cudarc::driver::CudaStream>,
     ) -> Result<CudaRunner, CudaError> {
-        let mut memory = Memory::new(stream.clone());
-        let lanes = Lanes::new(device, stream, &mut memory)?;
+        let mut memory = DeviceMemory::new(stream.clone());
+        let streams = Streams::new(device, stream, &mut memory)?;
         let lowered = lower(device, precision, &graph, parameters.at, memory)?;
-        Ok(CudaRunner { graph, lowered, lanes, parameters })
+        Ok(CudaRunner { graph, lowered, streams, parameters })
     }
 
     /// The graph that is run.
@@ -127,12 +128,12 @@ impl CudaRunner {
 
     /// Computes hidden states and predictions.
     pub fn forward(&mut self) -> Result<(), CudaError> {
-        self.lanes.issue(&self.lowered.forward)
+        self.streams.enqueue(&self.lowered.forward)
     }
 
     /// Computes the loss and the gradients; call once after each [`CudaRunner::forward`].
     pub fn backward(&mut self) -> Result<(), CudaError> {
-        self.lanes.issue(&self.lowered.backward)
+        self.streams.enqueue(&self.lowered.backward)
     }
 
     /// The loss of the last backward pass.
@@ -177,7 +178,7 @@ impl CudaRunner {
             }
         }
         let time = |(label, commands): (String, Vec<&Command>)| {
-            Ok((label, self.lanes.time(&commands)?, commands.len()))
+            Ok((label, self.streams.time(&commands)?, commands.len()))
         };
         found.into_iter().map(time).collect()
     }
@@ -188,12 +189,12 @@ impl CudaRunner {
 
     /// A value as float32.
     pub(crate) fn value(&self, var: Var) -> Result<Vec<f32>, CudaError> {
-        let place = self.lowered.values[var.0].expect("the operation ran");
-        if place.kind == Kind::Float {
-            return self.floats(place.at, place.len);
+        let buffer = self.lowered.values[var.0].expect("the operation ran");
+        if buffer.dtype == DType::Float {
+            return self.floats(buffer.at, buffer.len);
         }
-        let mut bytes = vec![0; 2 * place.len];
-        self.lowered.memory.read(place.at, &mut bytes)?;
+        let mut bytes = vec![0; 2 * buffer.len];
+        self.lowered.memory.read(buffer.at, &mut bytes)?;
         let bits = bytes.chunks_exact(2).map(|b| u16::from_ne_bytes([b[0], b[1]]));
         Ok(bits.map(|bits| half::bf16::from_bits(bits).to_f32()).collect())
     }
@@ -204,7 +205,7 @@ impl CudaRunner {
 }
 
 /// Reads float32 values.
-pub(crate) fn read_floats(memory: &Memory, at: Pointer, len: usize) -> Result<Vec<f32>, CudaError> {
+pub(crate) fn read_floats(memory: &DeviceMemory, at: Pointer, len: usize) -> Result<Vec<f32>, CudaError> {
     let mut bytes = vec![0; 4 * len];
     memory.read(at, &mut bytes)?;
     Ok(bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect())

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::Precision;
 use super::compiler::KernelSource;
-use super::device::{Device, Memory};
+use super::device::Device;
 use super::error::CudaError;
-use super::program::{Command, Lanes, Launch, Work};
+use super::graph::{Launch, MAIN, Streams};
+use super::memory::DeviceMemory;
 use super::runner::read_floats;
 
 /// Runs the kernel `sample` of a [`Feed::Kernel`](super::Feed::Kernel) once, as step `step` with `dims` dimensions in use:
@@ -20,24 +21,17 @@ pub fn sample_once(
 ) -> Result<(Vec<f32>, Vec<f32>), CudaError> {
     let _preparing = device.preparing();
     let stream = device.stream()?;
-    let mut memory = Memory::new(stream.clone());
-    let lanes = Lanes::new(device, stream, &mut memory)?;
+    let mut memory = DeviceMemory::new(stream.clone());
+    let streams = Streams::new(device, stream, &mut memory)?;
     let row: Vec<u8> = [0, 0, dims, 0].iter().flat_map(|n: &u32| n.to_ne_bytes()).collect();
     let progress: Vec<u8> = [step, step, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
     let tokens = memory.zeros(4 * batch * 2 * points * features)?;
     let targets = memory.zeros(4 * batch * points)?;
     let pointers = [tokens, targets, memory.filled(&row)?, memory.filled(&progress)?];
     let kernels = device.compile(&KernelSource::sampler(Precision::Float32, source))?;
-    let launch = Launch {
-        name: "sample",
-        function: kernels.get("sample", 0)?,
-        blocks: batch as u32,
-        threads,
-        shared: 0,
-        arguments: pointers.map(Into::into).to_vec(),
-        early: false,
-    };
-    lanes.issue(&[Command { lane: 0, work: Work::Kernel(launch) }])?;
+    let grid = [batch, threads as usize];
+    let launch = Launch::new(&kernels, "sample", grid, pointers.map(Into::into).to_vec())?;
+    streams.enqueue(&[launch.on(MAIN)])?;
     let read = |at, len| read_floats(&memory, at, len);
     Ok((read(tokens, batch * 2 * points * features)?, read(targets, batch * points)?))
 }

@@ -1,19 +1,19 @@
-//! Training on the device: a whole step, sampling included, is one captured graph that is replayed.
+//! Training on the device: a whole step, sampling included, is one captured CUDA graph that is replayed.
 //!
-//! The host writes the schedule of many steps ahead into a table; a step reads its row, notes loss and norm beside
-//! it, and moves on by itself. The host only looks when it wants to.
+//! The host writes the schedule of many steps into a table beforehand; a step reads its row, records loss and norm beside
+//! it, and moves on by itself. The host only synchronises when it wants to.
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaGraph, CudaStream};
 
 use super::Precision;
 use super::compiler::KernelSource;
-use super::device::{Device, Memory};
+use super::device::Device;
 use super::error::{CudaError, driver};
-use super::optimiser::Optimiser;
-use super::program::{Command, Launch, Work};
+use super::graph::{Command, Launch, MAIN};
+use super::memory::DeviceMemory;
+use super::optim::Optimiser;
 use super::runner::{CudaRunner, ParameterMemory, read_floats};
 use crate::model::networks::{Mode, Network};
 use crate::model::optim::adam::{Adam, AdamConfig};
@@ -61,7 +61,7 @@ pub struct CudaTrainer {
     batch: usize,
     stream: Arc<CudaStream>,
     parameters: Arc<ParameterMemory>,
-    memory: Memory,
+    memory: DeviceMemory,
     optimiser: Optimiser,
     step: u64,
     shape: Option<Shape>,
@@ -72,11 +72,11 @@ struct Shape {
     points: usize,
     runner: CudaRunner,
     graph: CudaGraph,
-    /// The graph names its kernels, so that they must stay loaded.
-    _kept: [Vec<Command>; 2],
+    /// The graph refers to its kernels, so that they must stay loaded.
+    _loaded: [Vec<Command>; 2],
 }
 
-/// Rows of the schedule's table: the most steps that may be given to the device at once.
+/// Rows of the schedule's table: the most steps that may be enqueued at once.
 pub const TABLE: usize = 4096;
 
 impl CudaTrainer {
@@ -94,7 +94,7 @@ impl CudaTrainer {
         let stream = device.stream()?;
         let parameters = Arc::new(ParameterMemory::new(&stream, precision, network.layout().len())?);
         parameters.set(params)?;
-        let mut memory = Memory::new(stream.clone());
+        let mut memory = DeviceMemory::new(stream.clone());
         let optimiser = Optimiser::new(device, precision, &mut memory, clip, adam)?;
         Ok(CudaTrainer {
             device: device.clone(),
@@ -138,17 +138,11 @@ impl CudaTrainer {
         let after =
             self.optimiser.commands(&device, self.precision, self.parameters.at, self.parameters.len)?;
         // Outside of a capture first: libraries load what they need on first use.
-        runner.lanes.issue(&runner.lowered.forward)?;
+        let (forward, backward) = (&runner.lowered.forward, &runner.lowered.backward);
+        runner.streams.enqueue(forward)?;
         self.device.synchronize()?;
-        let capture = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.stream.begin_capture(capture).map_err(driver("begin a capture"))?;
-        let issued = [&before, &runner.lowered.forward, &runner.lowered.backward, &after]
-            .into_iter()
-            .try_for_each(|commands| runner.lanes.issue(commands));
-        let graph = self.stream.end_capture(CUgraphInstantiate_flags(0)).map_err(driver("capture a step"));
-        issued?;
-        let graph = graph?.ok_or_else(|| CudaError::Unsupported("a step without work".into()))?;
-        self.shape = Some(Shape { points, runner, graph, _kept: [before, after] });
+        let graph = runner.streams.capture([&before, forward, backward, &after])?;
+        self.shape = Some(Shape { points, runner, graph, _loaded: [before, after] });
         Ok(())
     }
 
@@ -162,16 +156,8 @@ impl CudaTrainer {
         let targets = runner.graph().targets.expect("training has targets");
         let tokens = runner.place(runner.graph().input);
         let pointers = [tokens, runner.place(targets), self.optimiser.rows, self.optimiser.progress];
-        let launch = Launch {
-            name: "sample",
-            function: kernels.get("sample", 0)?,
-            blocks: self.batch as u32,
-            threads,
-            shared: 0,
-            arguments: pointers.map(Into::into).to_vec(),
-            early: false,
-        };
-        Ok(Command { lane: 0, work: Work::Kernel(launch) })
+        let grid = [self.batch, threads as usize];
+        Ok(Launch::new(&kernels, "sample", grid, pointers.map(Into::into).to_vec())?.on(MAIN))
     }
 
     /// Writes the schedule of the next steps; at most [`TABLE`] of them.
@@ -196,7 +182,7 @@ impl CudaTrainer {
         let shape = self.shape.as_ref().expect("prepared before");
         self.write_schedule(schedule)?;
         for _ in schedule {
-            shape.graph.launch().map_err(driver("take a step"))?;
+            shape.graph.launch().map_err(driver("launch a CUDA graph"))?;
         }
         self.collect(schedule.len())
     }
@@ -231,7 +217,7 @@ impl CudaTrainer {
         let shape = self.shape.as_mut().expect("prepared before");
         shape.runner.set_tokens(tokens)?;
         shape.runner.set_targets(targets)?;
-        shape.graph.launch().map_err(driver("take a step"))
+        shape.graph.launch().map_err(driver("launch a CUDA graph"))
     }
 
     fn collect(&mut self, asked: usize) -> Result<Vec<StepResult>, CudaError> {

@@ -1,15 +1,15 @@
 // Clipping by the global norm and Adam, with the schedule in a table: nothing of a step needs the host.
 
-// One step of the schedule: the rate with Adam's correction of the mean in it, the correction of the root, and the rate
-// as it is.
-struct StepRow {
-    float rate, root;
+// One step of the schedule: the rate with Adam's bias correction of the mean in it, the bias correction of the root, and the
+// rate as it is.
+struct ScheduleRow {
+    float rate, root_correction;
     int dims;
-    float plain;
+    float plain_rate;
 };
 
-// Values of the flat buffers that Adam moves: a piece of at most 4 × NORM_THREADS.
-struct Piece {
+// A chunk of at most 4 × THREADS values of the flat buffers.
+struct Chunk {
     u64 first;
     u64 count;
 };
@@ -19,70 +19,80 @@ struct Progress {
     u64 step, first, halted;
 };
 
-#define NORM_THREADS 256
-// Groups of four that a thread loads at once, and whose squares it adds in float.
-#define NORM_TOGETHER 12
+#define THREADS 256
+// Vectors of four that a thread loads at once, and whose squares it adds in float.
+#define VECTORS_AT_ONCE 12
 
-// parts[block] = Σ grads² over the block's share. There are two blocks to a multiprocessor, which ptxas is to know: it
+// The sum over the block's threads, by a fixed tree.
+__device__ __forceinline__ double block_sum(double value) {
+    __shared__ double sums[THREADS];
+    sums[threadIdx.x] = value;
+    __syncthreads();
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+        __syncthreads();
+    }
+    return sums[0];
+}
+
+// norm_partials[block] = Σ grads² over the block's slice. There are two blocks to a multiprocessor, which ptxas is to know: it
 // would save registers for more.
-extern "C" __global__ void __launch_bounds__(NORM_THREADS, 2) norm_parts(double* parts, const float* grads, u64 count) {
-    __shared__ double lanes[NORM_THREADS];
-    const u64 share = (count + 4ull * gridDim.x - 1) / (4ull * gridDim.x) * 4;
-    const u64 first = share * blockIdx.x, end = min(count, first + share);
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    grad_norm_partials(double* norm_partials, const float* grads, u64 count) {
+    const u64 slice = (count + 4ull * gridDim.x - 1) / (4ull * gridDim.x) * 4;
+    const u64 first = slice * blockIdx.x, end = min(count, first + slice);
     double total = 0;
-    // The buffer ends with zeros to spare, so that the last group is whole.
-    for (u64 i = first + 4 * threadIdx.x; i < end; i += NORM_TOGETHER * 4 * NORM_THREADS) {
-        float4 g[NORM_TOGETHER];
+    // The buffer ends with zeros to spare, so that the last vector is whole.
+    for (u64 i = first + 4 * threadIdx.x; i < end; i += VECTORS_AT_ONCE * 4 * THREADS) {
+        float4 g[VECTORS_AT_ONCE];
 #pragma unroll
-        for (int n = 0; n < NORM_TOGETHER; ++n) {
-            const u64 at = i + n * 4 * NORM_THREADS;
+        for (int n = 0; n < VECTORS_AT_ONCE; ++n) {
+            const u64 at = i + n * 4 * THREADS;
             g[n] = at < end ? load4(grads + at) : make_float4(0, 0, 0, 0);
         }
         float sum = 0;
 #pragma unroll
-        for (int n = 0; n < NORM_TOGETHER; ++n)
+        for (int n = 0; n < VECTORS_AT_ONCE; ++n)
             sum += (g[n].x * g[n].x + g[n].y * g[n].y) + (g[n].z * g[n].z + g[n].w * g[n].w);
         total += sum;
     }
-    lanes[threadIdx.x] = total;
-    __syncthreads();
-    for (int half = NORM_THREADS / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) lanes[threadIdx.x] += lanes[threadIdx.x + half];
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) parts[blockIdx.x] = lanes[0];
+    total = block_sum(total);
+    if (threadIdx.x == 0) norm_partials[blockIdx.x] = total;
 }
 
-// The same number in every block: a fixed tree over the parts.
-__device__ __forceinline__ float norm_of(const double* parts, int count) {
-    __shared__ double lanes[NORM_THREADS];
+// The gradient norm, the same number in every block.
+__device__ __forceinline__ float grad_norm(const double* norm_partials, int count) {
     double sum = 0;
-    for (int i = threadIdx.x; i < count; i += NORM_THREADS) sum += parts[i];
-    lanes[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = NORM_THREADS / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) lanes[threadIdx.x] += lanes[threadIdx.x + half];
-        __syncthreads();
-    }
-    return (float)sqrt(lanes[0]);
+    for (int i = threadIdx.x; i < count; i += THREADS) sum += norm_partials[i];
+    return (float)sqrt(block_sum(sum));
 }
 
 __device__ __forceinline__ bool finite(float x) { return fabsf(x) <= 3.4e38f; }
 
-// One Adam step; `rounded` receives the weights as the products read them.
-extern "C" __global__ void __launch_bounds__(NORM_THREADS)
-    adam(const Piece* pieces, u64 piece_count, float* params, half_t* rounded, float* mean, float* square, const float* grads,
-         const double* parts, int part_count, const float* loss, const StepRow* rows, const Progress* progress, float clip,
-         float beta1, float beta2, float epsilon) {
-    const float norm = norm_of(parts, part_count);
-    if (progress->halted || !finite(norm) || !finite(*loss)) return;
-    const StepRow row = rows[progress->step - progress->first];
-    const float factor = clip > 0 ? fminf(clip / (norm + 1e-6f), 1.0f) : 1.0f;
-    for (u64 n = blockIdx.x; n < piece_count; n += gridDim.x) {
-        const Piece piece = pieces[n];
-        if (4 * threadIdx.x >= piece.count) continue;
-        // The buffers end with spare values, so that the last group is whole.
-        const u64 i = piece.first + 4 * threadIdx.x;
+// Whether this step moves nothing: training has halted, or halts now.
+__device__ __forceinline__ bool halts(const Progress* progress, float norm, const float* loss) {
+    return progress->halted || !finite(norm) || !finite(*loss);
+}
+
+// What gradients of this norm are multiplied with; clip 0: nothing is clipped.
+__device__ __forceinline__ float clip_factor(float clip, float norm) {
+    return clip > 0 ? fminf(clip / (norm + 1e-6f), 1.0f) : 1.0f;
+}
+
+// One Adam step; `rounded` receives the weights as the matmuls read them.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    adam(const Chunk* chunks, u64 chunk_count, float* params, storage_t* rounded, float* mean, float* square,
+         const float* grads, const double* norm_partials, int partial_count, const float* loss, const ScheduleRow* rows,
+         const Progress* progress, float clip, float beta1, float beta2, float epsilon) {
+    const float norm = grad_norm(norm_partials, partial_count);
+    if (halts(progress, norm, loss)) return;
+    const ScheduleRow row = rows[progress->step - progress->first];
+    const float factor = clip_factor(clip, norm);
+    for (u64 n = blockIdx.x; n < chunk_count; n += gridDim.x) {
+        const Chunk chunk = chunks[n];
+        if (4 * threadIdx.x >= chunk.count) continue;
+        // The buffers end with spare values, so that the last vector is whole.
+        const u64 i = chunk.first + 4 * threadIdx.x;
         float4 p4 = load4(params + i), m4 = load4(mean + i), v4 = load4(square + i), g4 = load4(grads + i);
         float *p = &p4.x, *m = &m4.x, *v = &v4.x, *g = &g4.x;
 #pragma unroll
@@ -90,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(NORM_THREADS)
             const float d = g[k] * factor;
             m[k] += (1.0f - beta1) * (d - m[k]);
             v[k] = beta2 * v[k] + (1.0f - beta2) * d * d;
-            p[k] -= row.rate * m[k] / (sqrtf(v[k]) * row.root + epsilon);
+            p[k] -= row.rate * m[k] / (sqrtf(v[k]) * row.root_correction + epsilon);
         }
         store4(params + i, p4);
         store4(mean + i, m4);
@@ -99,10 +109,10 @@ extern "C" __global__ void __launch_bounds__(NORM_THREADS)
     }
 }
 
-// Notes loss and norm of the step and moves on to the next, or halts.
-extern "C" __global__ void __launch_bounds__(NORM_THREADS)
-    advance(Progress* progress, float2* results, const float* loss, const double* parts, int part_count) {
-    const float norm = norm_of(parts, part_count);
+// Records loss and norm of the step and moves on to the next, or halts.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    advance(Progress* progress, float2* results, const float* loss, const double* norm_partials, int partial_count) {
+    const float norm = grad_norm(norm_partials, partial_count);
     if (threadIdx.x != 0 || progress->halted) return;
     results[progress->step - progress->first] = make_float2(*loss, norm);
     if (finite(norm) && finite(*loss)) progress->step += 1;

@@ -1,44 +1,45 @@
-//! A stack of LSTM layers, diagonal by diagonal: one launch for all layers that have a token there.
+//! A stack of LSTM layers as a wavefront, diagonal by diagonal: one launch for all layers that have a token there.
 
 use std::ops::Range;
 
-use super::{Lowering, Parts};
+use super::{Lowering, Partials};
 use crate::cpu::ops::{LstmLayer, Op};
 use crate::cuda::Precision;
-use crate::cuda::compiler::{COMMON, FRAGMENTS, KernelSource, Kernels, LSTM};
-use crate::cuda::device::Pointer;
+use crate::cuda::compiler::{KernelSource, Kernels};
 use crate::cuda::error::CudaError;
-use crate::cuda::product::{Fused, Kind, Matrix};
-use crate::cuda::program::{Argument, Command, Launch, Work};
+use crate::cuda::graph::{Argument, Launch, MAIN};
+use crate::cuda::kernels;
+use crate::cuda::matmul::{DType, DeviceMatrix};
+use crate::cuda::memory::Pointer;
 use crate::model::plan::Mode;
 
 /// The layers of a plan with what their kernels need.
 pub(super) struct Stack {
     layers: Vec<LstmLayer>,
     kernels: Kernels,
-    sizes: Sizes,
+    tiling: Tiling,
     /// One row of pointers per layer.
     table: Pointer,
     /// By layer; empty in inference.
-    kept: Vec<Kept>,
+    saved: Vec<SavedLayer>,
 }
 
-/// What the forward pass keeps of a layer, and where its gradients go.
+/// What the forward pass saves of a layer, and where its gradients go.
 #[derive(Clone, Copy)]
-struct Kept {
+struct SavedLayer {
     x: Pointer,
     previous: Pointer,
     dgates: Pointer,
     dbias: Pointer,
 }
 
-/// Sizes of the kernels, as their source computes them.
-struct Sizes {
+/// The tile of a block and the cp.async pipeline, as the kernels' source computes them.
+struct Tiling {
     /// Hidden units of a block.
     units: usize,
     /// Prompts of a block.
     rows: usize,
-    /// Pieces of the operands in shared memory.
+    /// Stages of the operands in shared memory.
     stages: usize,
     /// Blocks per layer.
     blocks: usize,
@@ -52,8 +53,8 @@ struct Block {
     shared: usize,
 }
 
-impl Sizes {
-    fn new(op: &LstmLayer, precision: Precision, block_memory: usize) -> Result<Sizes, CudaError> {
+impl Tiling {
+    fn new(op: &LstmLayer, precision: Precision, available: usize) -> Result<Tiling, CudaError> {
         let units = [32, 16, 8].into_iter().find(|units| op.width.is_multiple_of(*units));
         let units = units.ok_or_else(|| {
             CudaError::Unsupported(format!("an LSTM of width {}; accepted: multiples of 8", op.width))
@@ -63,11 +64,12 @@ impl Sizes {
         let (chunk, across) = (128 / bytes, 16 / bytes);
         let forward = (rows + 4 * units) * (chunk + 8) * bytes;
         let backward = (rows * (2 * chunk + 8) + 2 * chunk * (units + across)) * bytes;
-        let stages = [4, 3].into_iter().find(|stages| stages * forward.max(backward) <= block_memory);
-        let stages = stages
-            .ok_or_else(|| CudaError::Unsupported("an LSTM with so little shared memory per block".into()))?;
+        let stages = [4, 3].into_iter().find(|stages| stages * forward.max(backward) <= available);
+        let stages = stages.ok_or_else(|| {
+            CudaError::Unsupported(format!("an LSTM in {available} bytes of shared memory per block"))
+        })?;
         let sums = 4 * (4 * rows * (units + 8) + 4 * 4 * rows);
-        Ok(Sizes {
+        Ok(Tiling {
             units,
             rows,
             stages,
@@ -78,21 +80,21 @@ impl Sizes {
     }
 }
 
-/// What the kernels for a layer are compiled from, on a device whose blocks may have so many bytes of shared memory.
+/// What the kernels for a layer are compiled from, on a device whose blocks have `available` bytes of shared memory.
 pub(super) fn source(
     op: &LstmLayer,
     precision: Precision,
-    block_memory: usize,
+    available: usize,
 ) -> Result<KernelSource, CudaError> {
-    let sizes = Sizes::new(op, precision, block_memory)?;
+    let tiling = Tiling::new(op, precision, available)?;
     let defines = [
         ("WIDTH", op.width),
-        ("UNITS", sizes.units),
-        ("ROWS", sizes.rows),
-        ("STAGES", sizes.stages),
+        ("UNITS", tiling.units),
+        ("ROWS", tiling.rows),
+        ("STAGES", tiling.stages),
         ("STAGED", 1),
     ];
-    Ok(KernelSource::new("lstm", precision, &defines, &[COMMON, FRAGMENTS, LSTM]))
+    Ok(KernelSource::new("lstm", precision, &defines, kernels::LSTM))
 }
 
 impl Stack {
@@ -120,20 +122,21 @@ impl Lowering<'_> {
         if !chained || !alike || self.lstm.is_some() {
             return Err(CudaError::Unsupported("LSTM layers other than one stack of one width".into()));
         }
-        let sizes = Sizes::new(&first, self.precision, self.device.block_memory)?;
-        let kernels = self.device.compile(&source(&first, self.precision, self.device.block_memory)?)?;
-        let (mut rows, mut kept) = (Vec::new(), Vec::new());
+        let available = self.device.shared_memory;
+        let tiling = Tiling::new(&first, self.precision, available)?;
+        let kernels = self.device.compile(&source(&first, self.precision, available)?)?;
+        let (mut rows, mut saved) = (Vec::new(), Vec::new());
         for layer in &layers {
-            rows.extend(self.lstm_layer(layer, &sizes, &mut kept)?);
+            rows.extend(self.lstm_layer(layer, &tiling, &mut saved)?);
         }
         let bytes: Vec<u8> = rows.iter().flat_map(|pointer| pointer.to_ne_bytes()).collect();
         let table = self.memory.filled(&bytes)?;
-        let stack = Stack { layers, kernels, sizes, table, kept };
+        let stack = Stack { layers, kernels, tiling, table, saved };
         for diagonal in stack.diagonals() {
             let active = stack.active(diagonal);
             let numbers = [active.start, diagonal, first.batch, first.tokens].map(Into::into);
             let arguments = [&[stack.table.into()], &numbers[..]].concat();
-            self.diagonal(&stack, "lstm_forward", &stack.sizes.forward, active.len(), arguments)?;
+            self.diagonal(&stack, "lstm_forward", &stack.tiling.forward, active.len(), arguments)?;
         }
         self.lstm = Some(stack);
         Ok(())
@@ -143,30 +146,30 @@ impl Lowering<'_> {
     fn lstm_layer(
         &mut self,
         op: &LstmLayer,
-        sizes: &Sizes,
-        kept: &mut Vec<Kept>,
+        tiling: &Tiling,
+        saved: &mut Vec<SavedLayer>,
     ) -> Result<[Pointer; 13], CudaError> {
         let rows = op.batch * op.tokens;
-        let x = self.half_of(op.x)?;
-        let out = self.store(op.out, Kind::Float)?;
-        let out_half = self.half_copy(op.out)?;
-        let cells = self.store(op.cells, Kind::Float)?;
+        let x = self.in_storage(op.x)?;
+        let out = self.store(op.out, DType::Float)?;
+        let out_storage = self.storage_copy(op.out)?;
+        let cells = self.store(op.cells, DType::Float)?;
         let weights =
             [self.weights(op.w_ih), self.weights(op.w_hh), self.param(op.b_ih), self.param(op.b_hh)];
         let [w_ih, w_hh, b_ih, b_hh] = weights;
         let mut training = [0; 5];
         if self.graph.mode == Mode::Train {
-            let gates = self.store(op.gates, Kind::Float)?;
-            let previous = self.store(op.previous, self.half())?;
-            let dgates = self.half_buffer(4 * rows * op.width)?;
+            let gates = self.store(op.gates, DType::Float)?;
+            let previous = self.store(op.previous, self.storage())?;
+            let dgates = self.storage_buffer(4 * rows * op.width)?;
             let dcell = self.float_buffer(op.batch * op.width)?;
-            let parts = op.tokens * op.batch.div_ceil(sizes.rows);
-            let dbias = self.float_buffer(4 * parts * op.width)?;
+            let partials = op.tokens * op.batch.div_ceil(tiling.rows);
+            let dbias = self.float_buffer(4 * partials * op.width)?;
             training = [gates, previous, dgates, dcell, dbias];
-            kept.push(Kept { x, previous, dgates, dbias });
+            saved.push(SavedLayer { x, previous, dgates, dbias });
         }
         let [gates, previous, dgates, dcell, dbias] = training;
-        Ok([x, w_ih, w_hh, b_ih, b_hh, out, out_half, cells, gates, previous, dgates, dcell, dbias])
+        Ok([x, w_ih, w_hh, b_ih, b_hh, out, out_storage, cells, gates, previous, dgates, dcell, dbias])
     }
 
     fn diagonal(
@@ -177,20 +180,13 @@ impl Lowering<'_> {
         layers: usize,
         arguments: Vec<Argument>,
     ) -> Result<(), CudaError> {
-        let launch = Launch {
-            name,
-            function: stack.kernels.get(name, block.shared)?,
-            blocks: (layers * stack.sizes.blocks) as u32,
-            threads: block.threads as u32,
-            shared: block.shared as u32,
-            arguments,
-            early: true,
-        };
-        self.commands.push(Command { lane: 0, work: Work::Kernel(launch) });
+        let grid = [layers * stack.tiling.blocks, block.threads];
+        let launch = Launch::with_shared(&stack.kernels, name, grid, block.shared, arguments)?;
+        self.commands.push(launch.pdl(true).on(MAIN));
         Ok(())
     }
 
-    /// Walks the diagonals back; a layer's weights get their gradients as soon as its first token is reached.
+    /// Walks the diagonals in reverse; a layer's weights get their gradients as soon as its first token is reached.
     pub(super) fn lstm_backward(&mut self) -> Result<(), CudaError> {
         let stack = self.lstm.take().expect("the forward pass was lowered before");
         let (count, first) = (stack.layers.len(), stack.layers[0]);
@@ -200,43 +196,35 @@ impl Lowering<'_> {
             let pointers = [stack.table, dout].map(Argument::from);
             let numbers = [count, active.start, diagonal, first.batch, first.tokens].map(Argument::from);
             let arguments = [&pointers[..], &numbers].concat();
-            self.diagonal(&stack, "lstm_backward", &stack.sizes.backward, active.len(), arguments)?;
+            self.diagonal(&stack, "lstm_backward", &stack.tiling.backward, active.len(), arguments)?;
             if diagonal < count {
                 self.lstm_weights(&stack, diagonal)?;
             }
         }
         let (rows, width) = (first.batch * first.tokens, first.width);
-        let dx = self.half_buffer(rows * width)?;
-        let d = Matrix::new(stack.kept[0].dgates, self.half(), rows, 4 * width);
-        let w = Matrix::new(self.weights(first.w_ih), self.half(), 4 * width, width);
-        self.product_or_fail(0, Matrix::new(dx, self.half(), rows, width), [d, w])?;
+        let dx = self.storage_buffer(rows * width)?;
+        let d = DeviceMatrix::new(stack.saved[0].dgates, self.storage(), rows, 4 * width);
+        let w = DeviceMatrix::new(self.weights(first.w_ih), self.storage(), 4 * width, width);
+        self.matmul_or_fail(MAIN, DeviceMatrix::new(dx, self.storage(), rows, width), [d, w])?;
         self.gradients[first.x.0] = Some(dx);
         Ok(())
     }
 
-    /// Gradients of a layer's weights, on side lanes, and of its biases, which share theirs.
+    /// Gradients of a layer's weights, on side streams, and of its biases, which share theirs.
     fn lstm_weights(&mut self, stack: &Stack, layer: usize) -> Result<(), CudaError> {
-        let (op, kept) = (stack.layers[layer], stack.kept[layer]);
+        let (op, saved) = (stack.layers[layer], stack.saved[layer]);
         let (rows, width) = (op.batch * op.tokens, op.width);
-        let d = Matrix::new(kept.dgates, self.half(), rows, 4 * width);
-        for (w, x) in [(op.w_ih, kept.x), (op.w_hh, kept.previous)] {
-            let lane = self.side_lane();
-            let out = Matrix::new(self.dparam(w), Kind::Float, 4 * width, width);
-            self.product_or_fail(lane, out, [d.t(), Matrix::new(x, self.half(), rows, width)])?;
+        let d = DeviceMatrix::new(saved.dgates, self.storage(), rows, 4 * width);
+        for (w, x) in [(op.w_ih, saved.x), (op.w_hh, saved.previous)] {
+            let stream = self.side_stream();
+            let out = DeviceMatrix::new(self.dparam(w), DType::Float, 4 * width, width);
+            self.matmul_or_fail(stream, out, [d.t(), DeviceMatrix::new(x, self.storage(), rows, width)])?;
         }
-        let parts = op.tokens * op.batch.div_ceil(stack.sizes.rows);
-        let parts = Parts { at: kept.dbias, parts, stride: 4 * width };
+        let count = op.tokens * op.batch.div_ceil(stack.tiling.rows);
+        let partials = Partials { at: saved.dbias, count, stride: 4 * width };
         for bias in [op.b_ih, op.b_hh] {
-            self.sum_parts(self.dparam(bias), parts, 4 * width);
+            self.reduce(self.dparam(bias), partials, 4 * width);
         }
         Ok(())
-    }
-
-    fn product_or_fail(&mut self, lane: usize, out: Matrix, factors: [Matrix; 2]) -> Result<(), CudaError> {
-        let (rows, columns) = (out.rows, out.columns);
-        if self.product(lane, out, factors, None, Fused::Nothing)? {
-            return Ok(());
-        }
-        Err(CudaError::Unsupported(format!("cuBLASLt offers no product for {rows} by {columns} values")))
     }
 }

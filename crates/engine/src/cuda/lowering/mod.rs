@@ -1,36 +1,42 @@
 //! From the operations of a plan to commands for the device.
 //!
-//! Every value and every gradient has a buffer of its own: memory is plenty, and without sharing the side lanes may
-//! lag behind. Gradients of biases, gains and the read-out are sums over rows that kernels leave in parts beside
-//! their main work; one launch at the end adds up the parts of the whole network.
+//! Every value and every gradient has a buffer of its own: memory is plenty, and without sharing the side streams may
+//! lag behind. Gradients of biases, gains and the read-out are sums over rows that kernels leave as partials beside
+//! their main work; one launch at the end reduces the partials of the whole network.
 
 mod attention;
+mod layer_norm;
 mod linear;
 mod lstm;
-mod rows;
-mod wide;
+mod mlp_hopper;
+mod read_in;
+mod read_out;
+mod reduce;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Precision;
-use super::compiler::{COMMON, GELU, KernelSource, Kernels, ROWS};
-use super::device::{Device, Memory, Pointer};
+use super::compiler::{KernelSource, Kernels};
+use super::device::Device;
 use super::error::CudaError;
-use super::product::{Fused, Kind, Matrix, Product, Terms};
-use super::program::{Argument, Command, LANES, Launch, Work};
+use super::graph::{Argument, Command, Launch, MAIN, STREAMS, Work};
+use super::kernels;
+use super::matmul::{DType, DeviceMatrix, Fused, Matmul, Terms};
+use super::memory::{DeviceMemory, Pointer};
 use crate::cpu::executor::Graph;
 use crate::cpu::ops::Op;
 use crate::model::parameters::Param;
 use crate::model::plan::{Mode, Var};
 use lstm::Stack;
+use reduce::{Partials, Reduction};
 
-/// Device buffers of one network's parameters, shared by programs of several shapes.
+/// Device buffers of one network's parameters, shared by commands of several shapes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parameters {
-    /// float32, the truth.
+pub(crate) struct DeviceParameters {
+    /// The master weights, float32.
     pub params: Pointer,
-    /// As the products read them; the same buffer except in bf16.
+    /// In the storage type, as the matmuls read them; the same buffer except in bf16.
     pub rounded: Pointer,
     /// float32 gradients.
     pub grads: Pointer,
@@ -40,40 +46,24 @@ pub(crate) struct Parameters {
 
 /// A value in device memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Buffer {
     pub at: Pointer,
-    pub kind: Kind,
+    pub dtype: DType,
     pub len: usize,
 }
 
-/// Sums over rows, in parts: part p starts at `at + 4 p stride`.
-#[derive(Debug, Clone, Copy)]
-struct Parts {
-    at: Pointer,
-    parts: usize,
-    stride: usize,
-}
-
-/// One row of the table that the kernel `add_parts` reads.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Sum {
-    out: Pointer,
-    from: Pointer,
-    parts: i32,
-    stride: i32,
-    count: i32,
-    first_block: i32,
-}
+/// Threads of kernels with a warp per row, and rows per block.
+const WARP_ROW_THREADS: usize = 256;
+const WARP_ROWS: usize = 8;
 
 /// A network's commands at one shape.
 pub(crate) struct Lowered {
     pub forward: Vec<Command>,
-    /// Empty in inference. Leaves gradients and the loss complete on lane 0.
+    /// Empty in inference. Leaves gradients and the loss complete on the main stream.
     pub backward: Vec<Command>,
     /// By variable.
-    pub values: Vec<Option<Place>>,
-    pub memory: Memory,
+    pub values: Vec<Option<Buffer>>,
+    pub memory: DeviceMemory,
 }
 
 /// Width of the residual stream.
@@ -90,7 +80,7 @@ fn width(graph: &Graph) -> Result<usize, CudaError> {
 
 fn rows_source(precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
     let defines = [("WIDTH", width(graph)?), ("FEATURES", graph.features)];
-    Ok(KernelSource::new("rows", precision, &defines, &[COMMON, GELU, ROWS]))
+    Ok(KernelSource::new("rows", precision, &defines, kernels::ROWS))
 }
 
 /// What the kernels of a graph are compiled from.
@@ -100,9 +90,9 @@ pub(crate) fn sources(
     graph: &Graph,
 ) -> Result<Vec<KernelSource>, CudaError> {
     let of_op = |op: &Op| match op {
-        Op::Attention(op) => Some(attention::source(op, precision, graph.mode, device.block_memory)),
-        Op::LstmLayer(op) => Some(lstm::source(op, precision, device.block_memory)),
-        Op::Linear(op) => wide::source(op, precision, device).map(Ok),
+        Op::Attention(op) => Some(attention::source(op, precision, graph.mode, device.shared_memory)),
+        Op::LstmLayer(op) => Some(lstm::source(op, precision, device.shared_memory)),
+        Op::Linear(op) => mlp_hopper::source(op, precision, device).map(Ok),
         _ => None,
     };
     std::iter::once(rows_source(precision, graph)).chain(graph.plan.ops().iter().filter_map(of_op)).collect()
@@ -113,8 +103,8 @@ pub(crate) fn lower(
     device: &Arc<Device>,
     precision: Precision,
     graph: &Graph,
-    parameters: Parameters,
-    memory: Memory,
+    parameters: DeviceParameters,
+    memory: DeviceMemory,
 ) -> Result<Lowered, CudaError> {
     let width = width(graph)?;
     let kernels = device.compile(&rows_source(precision, graph)?)?;
@@ -127,22 +117,20 @@ pub(crate) fn lower(
         memory,
         kernels,
         attention: None,
-        wides: HashMap::new(),
-        slopes: HashMap::new(),
+        mlp_kernels: HashMap::new(),
+        saved_derivatives: HashMap::new(),
         lstm: None,
         width,
         values: vec![None; count],
-        halves: HashMap::new(),
+        storage_copies: HashMap::new(),
         gradients: vec![None; count],
-        bias_parts: HashMap::new(),
-        sums: Vec::new(),
+        bias_partials: HashMap::new(),
+        reductions: Vec::new(),
         commands: Vec::new(),
         side: 0,
     };
-    for (var, kind) in [(Some(graph.input), Kind::Float), (graph.targets, Kind::Float)] {
-        if let Some(var) = var {
-            lowering.store(var, kind)?;
-        }
+    for var in [Some(graph.input), graph.targets].into_iter().flatten() {
+        lowering.store(var, DType::Float)?;
     }
     let groups = graph.plan.ops().chunk_by(|a, b| matches!([a, b], [Op::LstmLayer(_), Op::LstmLayer(_)]));
     for group in groups.clone() {
@@ -153,8 +141,8 @@ pub(crate) fn lower(
         for group in groups.rev() {
             lowering.backward(group)?;
         }
-        lowering.commands.push(Command { lane: 0, work: Work::Join });
-        lowering.add_parts()?;
+        lowering.commands.push(Command::JOIN);
+        lowering.reduce_partials()?;
     }
     let Lowering { commands: backward, values, memory, .. } = lowering;
     Ok(Lowered { forward, backward, values, memory })
@@ -164,24 +152,24 @@ struct Lowering<'a> {
     device: &'a Arc<Device>,
     precision: Precision,
     graph: &'a Graph,
-    parameters: Parameters,
-    memory: Memory,
+    parameters: DeviceParameters,
+    memory: DeviceMemory,
     kernels: Kernels,
     attention: Option<Kernels>,
     /// By shape of the weights.
-    wides: HashMap<wide::Shape, Kernels>,
-    /// By variable that an activation leads to: its derivative, which the backward pass reads in place of what went in.
-    slopes: HashMap<usize, Pointer>,
+    mlp_kernels: HashMap<mlp_hopper::Shape, Kernels>,
+    /// By variable that an activation leads to: its derivative, which the backward pass reads in place of the pre-activation.
+    saved_derivatives: HashMap<usize, Pointer>,
     lstm: Option<Stack>,
     width: usize,
-    values: Vec<Option<Place>>,
-    /// By variable: the copy that products read of a value that is float32 for everyone else.
-    halves: HashMap<usize, Pointer>,
-    /// By variable; as the products read it.
+    values: Vec<Option<Buffer>>,
+    /// By variable: the copy in the storage type that matmuls read of a value that is float32 for everyone else.
+    storage_copies: HashMap<usize, Pointer>,
+    /// By variable; in the storage type.
     gradients: Vec<Option<Pointer>>,
-    /// By variable: the sum over rows of the variable's gradient, where a kernel computes it on the way.
-    bias_parts: HashMap<usize, Parts>,
-    sums: Vec<Sum>,
+    /// By variable: partial sums over rows of the variable's gradient, where a kernel computes them on the way.
+    bias_partials: HashMap<usize, Partials>,
+    reductions: Vec<Reduction>,
     commands: Vec<Command>,
     side: usize,
 }
@@ -215,20 +203,20 @@ impl Lowering<'_> {
         }
     }
 
-    /// How activations are stored.
-    fn half(&self) -> Kind {
-        Kind::half(self.precision)
+    /// The storage type of activations.
+    fn storage(&self) -> DType {
+        DType::storage(self.precision)
     }
 
     /// Makes the buffer of a value; temporaries that share a variable share the buffer.
-    fn store(&mut self, var: Var, kind: Kind) -> Result<Pointer, CudaError> {
-        if let Some(place) = self.values[var.0] {
-            return Ok(place.at);
+    fn store(&mut self, var: Var, dtype: DType) -> Result<Pointer, CudaError> {
+        if let Some(buffer) = self.values[var.0] {
+            return Ok(buffer.at);
         }
         let len = self.graph.plan.len_of(var);
-        let bytes = len * if kind == Kind::Float { 4 } else { self.precision.bytes() };
+        let bytes = len * if dtype == DType::Float { 4 } else { self.precision.bytes() };
         let at = self.memory.zeros(bytes)?;
-        self.values[var.0] = Some(Place { at, kind, len });
+        self.values[var.0] = Some(Buffer { at, dtype, len });
         Ok(at)
     }
 
@@ -237,28 +225,28 @@ impl Lowering<'_> {
         self.values[var.0].expect("operations are in order").at
     }
 
-    /// A second buffer for a float32 value that products read, or the value itself where they read float32.
-    fn half_copy(&mut self, var: Var) -> Result<Pointer, CudaError> {
-        if self.half() == Kind::Float {
+    /// A second buffer, in the storage type, for a float32 value that matmuls read; the value itself where that is float32.
+    fn storage_copy(&mut self, var: Var) -> Result<Pointer, CudaError> {
+        if self.storage() == DType::Float {
             return Ok(self.value(var));
         }
-        let at = self.half_buffer(self.graph.plan.len_of(var))?;
-        self.halves.insert(var.0, at);
+        let at = self.storage_buffer(self.graph.plan.len_of(var))?;
+        self.storage_copies.insert(var.0, at);
         Ok(at)
     }
 
-    /// A value as products read it.
-    fn half_of(&self, var: Var) -> Result<Pointer, CudaError> {
-        let place = self.values[var.0].expect("operations are in order");
-        match self.halves.get(&var.0) {
+    /// A value in the storage type, as matmuls read it.
+    fn in_storage(&self, var: Var) -> Result<Pointer, CudaError> {
+        let buffer = self.values[var.0].expect("operations are in order");
+        match self.storage_copies.get(&var.0) {
             Some(at) => Ok(*at),
-            None if place.kind == self.half() => Ok(place.at),
+            None if buffer.dtype == self.storage() => Ok(buffer.at),
             None => Err(CudaError::Unsupported("a network that reads its residual stream directly".into())),
         }
     }
 
-    /// A buffer of as many activations.
-    fn half_buffer(&mut self, len: usize) -> Result<Pointer, CudaError> {
+    /// A buffer of `len` values in the storage type.
+    fn storage_buffer(&mut self, len: usize) -> Result<Pointer, CudaError> {
         self.memory.zeros(len * self.precision.bytes())
     }
 
@@ -271,7 +259,7 @@ impl Lowering<'_> {
         self.parameters.params + 4 * param.offset as u64
     }
 
-    /// A parameter as the products read it.
+    /// A parameter in the storage type, as the matmuls read it.
     fn weights(&self, param: Param) -> Pointer {
         self.parameters.rounded + (self.precision.bytes() * param.offset) as u64
     }
@@ -292,69 +280,56 @@ impl Lowering<'_> {
         threads: usize,
         arguments: &[Argument],
     ) -> Result<(), CudaError> {
-        self.launch_on(0, name, [blocks, threads], arguments)
+        self.launch_on(MAIN, name, [blocks, threads], arguments)
     }
 
     fn launch_on(
         &mut self,
-        lane: usize,
+        stream: usize,
         name: &'static str,
-        [blocks, threads]: [usize; 2],
+        grid: [usize; 2],
         arguments: &[Argument],
     ) -> Result<(), CudaError> {
-        let function = self.kernels.get(name, 0)?;
         // After a join there is more than one kernel to wait for.
         let joined = matches!(self.commands.last(), Some(Command { work: Work::Join, .. }));
-        let launch = Launch {
-            name,
-            function,
-            blocks: blocks as u32,
-            threads: threads as u32,
-            shared: 0,
-            arguments: arguments.to_vec(),
-            early: !joined,
-        };
-        self.commands.push(Command { lane, work: Work::Kernel(launch) });
+        let launch = Launch::new(&self.kernels, name, grid, arguments.to_vec())?;
+        self.commands.push(launch.pdl(!joined).on(stream));
         Ok(())
     }
 
-    /// Adds out = x · y to the commands if the library offers it so fused; says whether.
-    fn product(
+    /// Adds out = x · y (+ c) to the commands if the library offers it with this epilogue; says whether.
+    fn matmul(
         &mut self,
-        lane: usize,
-        out: Matrix,
-        factors: [Matrix; 2],
-        added: Option<Pointer>,
+        stream: usize,
+        out: DeviceMatrix,
+        factors: [DeviceMatrix; 2],
+        c: Option<Pointer>,
         fused: Fused,
     ) -> Result<bool, CudaError> {
-        let product = Product::new(self.device, self.precision, out, factors, Terms::plus(added), fused)?;
-        let Some(product) = product else { return Ok(false) };
-        self.commands.push(Command { lane, work: Work::Product(product) });
+        let matmul = Matmul::new(self.device, self.precision, out, factors, Terms::plus(c), fused)?;
+        let Some(matmul) = matmul else { return Ok(false) };
+        self.commands.push(Command { stream, work: Work::Matmul(matmul) });
         Ok(true)
     }
 
-    /// Side lanes take turns.
-    fn side_lane(&mut self) -> usize {
-        self.side = self.side % (LANES - 1) + 1;
+    /// Adds out = x · y to the commands.
+    fn matmul_or_fail(
+        &mut self,
+        stream: usize,
+        out: DeviceMatrix,
+        factors: [DeviceMatrix; 2],
+    ) -> Result<(), CudaError> {
+        let inner = factors[0].shape().1;
+        match self.matmul(stream, out, factors, None, Fused::Nothing)? {
+            true => Ok(()),
+            false => Err(unsupported([out.rows, inner, out.columns])),
+        }
+    }
+
+    /// Side streams take turns.
+    fn side_stream(&mut self) -> usize {
+        self.side = self.side % (STREAMS - 1) + 1;
         self.side
-    }
-
-    /// out`[i]` = Σ over parts, for `count` values.
-    fn sum_parts(&mut self, out: Pointer, parts: Parts, count: usize) {
-        let first_block = self.sums.last().map_or(0, |last| last.first_block + (last.count + 31) / 32);
-        let Parts { at, parts, stride } = parts;
-        let [parts, stride, count] = [parts, stride, count].map(|n| n as i32);
-        self.sums.push(Sum { out, from: at, parts, stride, count, first_block });
-    }
-
-    /// One launch for all sums over parts.
-    fn add_parts(&mut self) -> Result<(), CudaError> {
-        let Some(last) = self.sums.last() else { return Ok(()) };
-        let blocks = last.first_block + (last.count + 31) / 32;
-        let count = self.sums.len();
-        let rows: Vec<u8> = self.sums.iter().flat_map(Sum::bytes).collect();
-        let table = self.memory.filled(&rows)?;
-        self.launch("add_parts", blocks as usize, 256, &[table.into(), count.into()])
     }
 
     /// Rows that one block sums over, such that two blocks per multiprocessor suffice.
@@ -364,15 +339,6 @@ impl Lowering<'_> {
     }
 }
 
-impl Sum {
-    /// The row as the kernel reads it.
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(32);
-        bytes.extend(self.out.to_ne_bytes());
-        bytes.extend(self.from.to_ne_bytes());
-        for number in [self.parts, self.stride, self.count, self.first_block] {
-            bytes.extend(number.to_ne_bytes());
-        }
-        bytes
-    }
+fn unsupported([rows, inner, columns]: [usize; 3]) -> CudaError {
+    CudaError::Unsupported(format!("cuBLASLt offers no matmul [{rows}, {inner}] · [{inner}, {columns}]"))
 }

@@ -1,7 +1,7 @@
-//! One cuBLASLt product, with what is fused behind it.
+//! One cuBLASLt matmul with its fused epilogue.
 //!
-//! cuBLASLt counts columns first, our buffers rows first: a row-major `[rows, columns]` buffer is its `columns × rows`
-//! matrix. So the product out = x · w of ours is wᵀ-major there: left is w, right is x.
+//! cuBLASLt is column-major, our buffers are row-major: a row-major `[rows, columns]` buffer is its `columns × rows`
+//! matrix. So out = x · w of ours is outᵀ = wᵀ · xᵀ there: its A is w, its B is x.
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
@@ -10,41 +10,42 @@ use std::sync::Arc;
 
 use cudarc::cublaslt::result::{self as lt, CublasError};
 use cudarc::cublaslt::sys::{
-    self, cublasLtEpilogue_t as Tail, cublasLtMatmulDescAttributes_t as Attribute, cublasStatus_t as Status,
-    cudaDataType as Type,
+    self, cublasLtEpilogue_t as Epilogue, cublasLtMatmulDescAttributes_t as Attribute,
+    cublasStatus_t as Status, cudaDataType as Type,
 };
 use cudarc::driver::CudaStream;
 
 use super::Precision;
-use super::device::{Device, Pointer};
+use super::device::Device;
 use super::error::{CudaError, blas};
+use super::memory::Pointer;
 
-/// How a buffer's numbers are stored.
+/// The element type of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DType {
     Float,
     Bf16,
 }
 
-impl Kind {
-    /// How activations are stored at a precision.
-    pub(crate) fn half(precision: Precision) -> Self {
-        if precision == Precision::Bf16 { Kind::Bf16 } else { Kind::Float }
+impl DType {
+    /// The storage type of activations at a precision.
+    pub(crate) fn storage(precision: Precision) -> Self {
+        if precision == Precision::Bf16 { DType::Bf16 } else { DType::Float }
     }
 
     fn cuda(self) -> Type {
         match self {
-            Kind::Float => Type::CUDA_R_32F,
-            Kind::Bf16 => Type::CUDA_R_16BF,
+            DType::Float => Type::CUDA_R_32F,
+            DType::Bf16 => Type::CUDA_R_16BF,
         }
     }
 }
 
 /// A row-major matrix in device memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Matrix {
+pub(crate) struct DeviceMatrix {
     pub at: Pointer,
-    pub kind: Kind,
+    pub dtype: DType,
     pub rows: usize,
     pub columns: usize,
     /// Values between the starts of two rows.
@@ -52,9 +53,9 @@ pub(crate) struct Matrix {
     pub transposed: bool,
 }
 
-impl Matrix {
-    pub(crate) fn new(at: Pointer, kind: Kind, rows: usize, columns: usize) -> Self {
-        Self { at, kind, rows, columns, stride: columns, transposed: false }
+impl DeviceMatrix {
+    pub(crate) fn new(at: Pointer, dtype: DType, rows: usize, columns: usize) -> Self {
+        Self { at, dtype, rows, columns, stride: columns, transposed: false }
     }
 
     /// The transposed view.
@@ -63,58 +64,58 @@ impl Matrix {
     }
 
     /// Rows and columns of the view.
-    fn shape(&self) -> (usize, usize) {
+    pub(crate) fn shape(&self) -> (usize, usize) {
         if self.transposed { (self.columns, self.rows) } else { (self.rows, self.columns) }
     }
 }
 
-/// What follows a product out = x · y.
+/// The epilogue of a matmul out = x · y.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Fused {
     #[default]
     Nothing,
     /// out += bias (a row).
     Bias(Pointer),
-    /// before = x · y + bias; out = gelu(before).
-    Gelu { bias: Pointer, before: Pointer },
+    /// pre = x · y + bias; out = gelu(pre).
+    Gelu { bias: Pointer, pre: Pointer },
 }
 
-/// Factors of a product and of what is added to it, and how many such products lie one after the other.
+/// out = alpha · x · y + beta · c, for a batch of matrices one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     /// Of x · y.
-    pub factor: f32,
-    /// A matrix like `out`, and its factor.
-    pub added: Option<(Pointer, f32)>,
-    /// Products of one shape, every operand dense and stacked.
-    pub count: usize,
+    pub alpha: f32,
+    /// A matrix like `out`, and its beta.
+    pub c: Option<(Pointer, f32)>,
+    /// Matmuls of one shape, every operand dense and stacked.
+    pub batch: usize,
 }
 
 impl Terms {
     /// x · y, plus a matrix where given.
-    pub(crate) fn plus(added: Option<Pointer>) -> Self {
-        Self { factor: 1.0, added: added.map(|added| (added, 1.0)), count: 1 }
+    pub(crate) fn plus(c: Option<Pointer>) -> Self {
+        Self { alpha: 1.0, c: c.map(|c| (c, 1.0)), batch: 1 }
     }
 }
 
-/// A product ready to run: out = factor · x · y (+ its factor · added).
-pub(crate) struct Product {
+/// A matmul ready to run: out = alpha · x · y + beta · c.
+pub(crate) struct Matmul {
     /// What it is, for profiles.
     pub label: String,
     device: Arc<Device>,
     description: sys::cublasLtMatmulDesc_t,
     layouts: [sys::cublasLtMatrixLayout_t; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
-    /// y, x, added, out, in cuBLASLt's order.
+    /// y, x, c, out: A, B, C and D of cuBLASLt.
     operands: [Pointer; 4],
-    /// Factors of x · y and of what is added.
-    factors: [f32; 2],
+    /// alpha and beta.
+    scales: [f32; 2],
 }
 
 // SAFETY: descriptors are plain memory of the library, used by one thread at a time (`&mut` or the owner's lock).
-unsafe impl Send for Product {}
+unsafe impl Send for Matmul {}
 
-impl Drop for Product {
+impl Drop for Matmul {
     fn drop(&mut self) {
         // SAFETY: made by `new`, destroyed once.
         unsafe {
@@ -126,74 +127,78 @@ impl Drop for Product {
     }
 }
 
-/// Describes `count` matrices one after the other.
-fn stack(layout: sys::cublasLtMatrixLayout_t, count: usize, m: &Matrix) -> Result<(), CublasError> {
+/// Describes `batch` matrices one after the other.
+fn set_batch(layout: sys::cublasLtMatrixLayout_t, batch: usize, m: &DeviceMatrix) -> Result<(), CublasError> {
     use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
-    let (count, apart) = (count as i32, (m.rows * m.stride) as i64);
+    let (batch, offset) = (batch as i32, (m.rows * m.stride) as i64);
     // SAFETY: the layout lives; both attributes are set with the types their documentation names.
     unsafe {
         let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
-        lt::set_matrix_layout_attribute(layout, attribute, from_ref(&count).cast(), size_of::<i32>())?;
+        lt::set_matrix_layout_attribute(layout, attribute, from_ref(&batch).cast(), size_of::<i32>())?;
         let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
-        lt::set_matrix_layout_attribute(layout, attribute, from_ref(&apart).cast(), size_of::<i64>())
+        lt::set_matrix_layout_attribute(layout, attribute, from_ref(&offset).cast(), size_of::<i64>())
     }
 }
 
-/// Scratch space per lane that cuBLASLt may use, in bytes.
+/// Bytes of cuBLASLt's workspace, one per stream.
 pub(crate) const WORKSPACE: usize = 32 << 20;
 
-impl Product {
-    /// Plans out = x · y with factors and sums as `terms` say. `None`: the library has no such product.
+impl Matmul {
+    /// Plans a matmul with the scales and epilogue given. `None`: the library does not offer it.
     pub(crate) fn new(
         device: &Arc<Device>,
         precision: Precision,
-        out: Matrix,
-        [x, y]: [Matrix; 2],
-        Terms { factor, added, count }: Terms,
+        out: DeviceMatrix,
+        [x, y]: [DeviceMatrix; 2],
+        Terms { alpha, c, batch }: Terms,
         fused: Fused,
-    ) -> Result<Option<Product>, CudaError> {
+    ) -> Result<Option<Matmul>, CudaError> {
         let (rows, inner) = x.shape();
         let (inner_too, columns) = y.shape();
-        assert_eq!((inner, (rows, columns)), (inner_too, out.shape()), "shapes of a product");
+        assert_eq!((inner, (rows, columns)), (inner_too, out.shape()), "shapes of a matmul");
         let compute = match precision {
             Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
             _ => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
         };
         let description =
-            lt::create_matmul_desc(compute, Type::CUDA_R_32F).map_err(blas("describe a product"))?;
-        let layout = |m: &Matrix| {
+            lt::create_matmul_desc(compute, Type::CUDA_R_32F).map_err(blas("describe a matmul"))?;
+        let layout = |m: &DeviceMatrix| {
             let layout =
-                lt::create_matrix_layout(m.kind.cuda(), m.columns as u64, m.rows as u64, m.stride as i64);
+                lt::create_matrix_layout(m.dtype.cuda(), m.columns as u64, m.rows as u64, m.stride as i64);
             layout
-                .and_then(|layout| stack(layout, count, m).map(|()| layout))
+                .and_then(|layout| set_batch(layout, batch, m).map(|()| layout))
                 .map_err(blas("describe a matrix"))
         };
         let layouts = [layout(&y)?, layout(&x)?, layout(&out)?];
-        let tail = format!("{fused:?}");
-        let tail = tail.split(['(', ' ']).next().unwrap_or_default();
-        let mut product = Product {
+        let epilogue = format!("{fused:?}");
+        let epilogue = epilogue.split(['(', ' ']).next().unwrap_or_default();
+        let mut matmul = Matmul {
             label: format!(
-                "{rows}x{inner}x{columns} {tail}{}{}",
-                if added.is_some() { " + residual" } else { "" },
-                if count > 1 { format!(" x{count}") } else { String::new() }
+                "{rows}x{inner}x{columns} {epilogue}{}{}",
+                if c.is_some() { " + residual" } else { "" },
+                if batch > 1 { format!(" x{batch}") } else { String::new() }
             ),
             device: device.clone(),
             description,
             layouts,
-            // SAFETY: plain numbers; filled in by `choose`.
+            // SAFETY: plain numbers; filled in by `tune`.
             algorithm: unsafe { std::mem::zeroed() },
-            operands: [y.at, x.at, added.map_or(out.at, |(added, _)| added), out.at],
-            factors: [factor, added.map_or(0.0, |(_, factor)| factor)],
+            operands: [y.at, x.at, c.map_or(out.at, |(c, _)| c), out.at],
+            scales: [alpha, c.map_or(0.0, |(_, beta)| beta)],
         };
-        product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, i32::from(y.transposed))?;
-        product.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, i32::from(x.transposed))?;
-        product.fuse(fused, out)?;
-        let kinds = [x.kind, y.kind, out.kind];
-        let turns = [x.transposed, y.transposed];
-        let key =
-            format!("{} {} {kinds:?} {turns:?} {:?}", product.label, precision.name(), product.alignments());
-        match product.choose(&key) {
-            Ok(()) => Ok(Some(product)),
+        matmul.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, i32::from(y.transposed))?;
+        matmul.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, i32::from(x.transposed))?;
+        matmul.fuse(fused, out)?;
+        let dtypes = [x.dtype, y.dtype, out.dtype];
+        let transposed = [x.transposed, y.transposed];
+        let key = format!(
+            "{} {} {dtypes:?} {transposed:?} {:?}",
+            matmul.label,
+            precision.name(),
+            matmul.alignments()
+        );
+        match matmul.tune(&key) {
+            Ok(()) => Ok(Some(matmul)),
             Err(CudaError::Blas {
                 source: CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE),
                 ..
@@ -212,32 +217,32 @@ impl Product {
                 size_of::<T>(),
             )
         }
-        .map_err(blas("describe a product"))
+        .map_err(blas("describe a matmul"))
     }
 
-    fn fuse(&self, fused: Fused, out: Matrix) -> Result<(), CudaError> {
-        let tail = match fused {
-            Fused::Nothing => Tail::CUBLASLT_EPILOGUE_DEFAULT,
+    fn fuse(&self, fused: Fused, out: DeviceMatrix) -> Result<(), CudaError> {
+        let epilogue = match fused {
+            Fused::Nothing => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
             Fused::Bias(pointer) => {
-                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.kind.cuda())?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.dtype.cuda())?;
                 self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer)?;
-                Tail::CUBLASLT_EPILOGUE_BIAS
+                Epilogue::CUBLASLT_EPILOGUE_BIAS
             }
-            Fused::Gelu { bias, before } => {
-                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.kind.cuda())?;
+            Fused::Gelu { bias, pre } => {
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.dtype.cuda())?;
                 self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
-                self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, before)?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pre)?;
                 self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, out.stride as i64)?;
-                Tail::CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                Epilogue::CUBLASLT_EPILOGUE_GELU_AUX_BIAS
             }
         };
-        self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, tail)
+        self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)
     }
 
-    /// The fastest of the library's suggestions, found by trying them; the choice is kept, so that the next run
+    /// The fastest of the library's suggestions, by timing; it is kept in the autotune cache, so that the next run
     /// computes the same bits.
-    fn choose(&mut self, key: &str) -> Result<(), CudaError> {
-        if let Some(algorithm) = self.device.choices.get(key) {
+    fn tune(&mut self, key: &str) -> Result<(), CudaError> {
+        if let Some(algorithm) = self.device.autotune.get(key) {
             self.algorithm = sys::cublasLtMatmulAlgo_t { data: algorithm };
             return Ok(());
         }
@@ -246,7 +251,7 @@ impl Product {
         for algorithm in suggestions {
             self.algorithm = algorithm;
             // What the library suggests it may still refuse.
-            if let Ok(time) = self.device.time_product(self)
+            if let Ok(time) = self.device.time_matmul(self)
                 && time < best.0
             {
                 best = (time, Some(algorithm));
@@ -257,7 +262,7 @@ impl Product {
             return Err(CudaError::Blas { action: "choose an algorithm", source });
         };
         self.algorithm = algorithm;
-        self.device.choices.keep(key, algorithm.data);
+        self.device.autotune.insert(key, algorithm.data);
         Ok(())
     }
 
@@ -266,7 +271,7 @@ impl Product {
         use sys::cublasLtMatmulPreferenceAttributes_t as Preference;
         const MOST: usize = 16;
         let preference = lt::create_matmul_pref()?;
-        let [left, right, out] = self.layouts;
+        let [a, b, out] = self.layouts;
         let mut found = [const { MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::uninit() }; MOST];
         let mut count = 0;
         // SAFETY: all descriptors live; `found` has room for the results asked for.
@@ -292,8 +297,8 @@ impl Product {
             let status = sys::cublasLtMatmulAlgoGetHeuristic(
                 self.device.blas,
                 self.description,
-                left,
-                right,
+                a,
+                b,
                 out,
                 out,
                 preference,
@@ -311,17 +316,17 @@ impl Product {
         Ok(usable.map(|result| result.algo).collect())
     }
 
-    /// Of y, x, added and out: bytes that each pointer is a multiple of, up to 256.
+    /// Of y, x, c and out: bytes that each pointer is a multiple of, up to 256.
     fn alignments(&self) -> [u32; 4] {
         self.operands.map(|pointer| 1 << pointer.trailing_zeros().min(8))
     }
 
-    /// Gives the product to a stream.
-    pub(crate) fn issue(&self, stream: &CudaStream, workspace: Pointer) -> Result<(), CudaError> {
-        let [alpha, beta] = &self.factors;
-        let [y, x, added, out] = self.operands;
-        let [left, right, layout] = self.layouts;
-        // SAFETY: the pointers are buffers of the sizes described, which live as long as the program.
+    /// Enqueues the matmul on a stream.
+    pub(crate) fn enqueue(&self, stream: &CudaStream, workspace: Pointer) -> Result<(), CudaError> {
+        let [alpha, beta] = &self.scales;
+        let [y, x, c, out] = self.operands;
+        let [a, b, layout] = self.layouts;
+        // SAFETY: the pointers are buffers of the sizes described, which live as long as the commands.
         unsafe {
             lt::matmul(
                 self.device.blas,
@@ -329,10 +334,10 @@ impl Product {
                 from_ref(alpha).cast(),
                 from_ref(beta).cast(),
                 y as *const c_void,
-                left,
+                a,
                 x as *const c_void,
-                right,
-                added as *const c_void,
+                b,
+                c as *const c_void,
                 layout,
                 out as *mut c_void,
                 layout,

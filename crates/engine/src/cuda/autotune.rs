@@ -1,7 +1,7 @@
-//! Which algorithm was fastest for a product: found once per device and library version, kept in the cache.
+//! The autotune cache: which cuBLASLt algorithm was fastest for a matmul, found once per device and library version.
 //!
-//! Algorithms add in different orders, so a choice decides the last bits of every run: it must not depend on
-//! how busy the machine was today.
+//! Algorithms add in different orders, so the algorithm decides the last bits of every run: it must not depend on
+//! how busy the machine was today, and is kept on disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,22 +11,23 @@ use std::sync::{Arc, Mutex, OnceLock};
 use cudarc::driver::CudaStream;
 
 use super::compiler::cache_directory;
-use super::device::{Device, DeviceInfo, Memory, Pointer};
+use super::device::{Device, DeviceInfo};
 use super::error::{CudaError, driver};
-use super::product::{Product, WORKSPACE};
+use super::matmul::{Matmul, WORKSPACE};
+use super::memory::{DeviceMemory, Pointer};
 use crate::model::checkpoint::write_whole;
 
 /// cuBLASLt's own, opaque description of an algorithm.
 type Algorithm = [u64; 8];
 
-/// Choices of one device.
-pub(crate) struct Choices {
+/// The fastest algorithms of one device.
+pub(crate) struct AutotuneCache {
     path: Option<PathBuf>,
     known: Mutex<BTreeMap<String, Algorithm>>,
 }
 
-impl Choices {
-    /// Reads what is known of a device.
+impl AutotuneCache {
+    /// Reads what is known of a device from disk.
     pub(crate) fn read(info: &DeviceInfo) -> Self {
         let name: String = info.name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
         let path = cache_directory().map(|dir| dir.join(format!("products-{name}-{}.txt", info.cublaslt)));
@@ -39,7 +40,7 @@ impl Choices {
         self.known.lock().unwrap_or_else(|e| e.into_inner()).get(key).copied()
     }
 
-    pub(crate) fn keep(&self, key: &str, algorithm: Algorithm) {
+    pub(crate) fn insert(&self, key: &str, algorithm: Algorithm) {
         let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
         known.insert(key.to_string(), algorithm);
         if let Some(path) = &self.path {
@@ -64,41 +65,41 @@ fn parse(line: &str) -> Option<(String, Algorithm)> {
     Some((key.to_string(), words.try_into().ok()?))
 }
 
-/// A stream and scratch space to try products on.
-pub(crate) struct Bench {
+/// A stream and a workspace to time matmuls on.
+pub(crate) struct Timer {
     stream: Arc<CudaStream>,
     workspace: Pointer,
-    _memory: Memory,
+    _memory: DeviceMemory,
 }
 
-/// Made when the first product is tried.
-pub(crate) type LazyBench = OnceLock<Mutex<Bench>>;
+/// Made when the first matmul is timed.
+pub(crate) type LazyTimer = OnceLock<Mutex<Timer>>;
 
 impl Device {
-    /// Milliseconds of a product: the best of a few rounds.
-    pub(crate) fn time_product(&self, product: &Product) -> Result<f32, CudaError> {
+    /// Milliseconds of a matmul: the best of a few rounds.
+    pub(crate) fn time_matmul(&self, matmul: &Matmul) -> Result<f32, CudaError> {
         const ROUNDS: usize = 3;
         const REPEATS: usize = 10;
-        if self.bench.get().is_none() {
+        if self.timer.get().is_none() {
             let stream = self.stream()?;
-            let mut memory = Memory::new(stream.clone());
+            let mut memory = DeviceMemory::new(stream.clone());
             let workspace = memory.zeros(WORKSPACE)?;
-            let _ = self.bench.set(Mutex::new(Bench { stream, workspace, _memory: memory }));
+            let _ = self.timer.set(Mutex::new(Timer { stream, workspace, _memory: memory }));
         }
-        let bench = self.bench.get().expect("made above").lock().unwrap_or_else(|e| e.into_inner());
+        let timer = self.timer.get().expect("made above").lock().unwrap_or_else(|e| e.into_inner());
         let flags = Some(cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT);
-        let event = || self.context.new_event(flags).map_err(driver("make an event"));
+        let event = || self.context.new_event(flags).map_err(driver("create an event"));
         let (start, end) = (event()?, event()?);
-        product.issue(&bench.stream, bench.workspace)?;
+        matmul.enqueue(&timer.stream, timer.workspace)?;
         let mut best = f32::INFINITY;
         for _ in 0..ROUNDS {
-            start.record(&bench.stream).map_err(driver("note the time"))?;
+            start.record(&timer.stream).map_err(driver("record an event"))?;
             for _ in 0..REPEATS {
-                product.issue(&bench.stream, bench.workspace)?;
+                matmul.enqueue(&timer.stream, timer.workspace)?;
             }
-            end.record(&bench.stream).map_err(driver("note the time"))?;
-            end.synchronize().map_err(driver("try a product"))?;
-            best = best.min(start.elapsed_ms(&end).map_err(driver("measure time"))? / REPEATS as f32);
+            end.record(&timer.stream).map_err(driver("record an event"))?;
+            end.synchronize().map_err(driver("time a matmul"))?;
+            best = best.min(start.elapsed_ms(&end).map_err(driver("read a timer"))? / REPEATS as f32);
         }
         Ok(best)
     }
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_survives_its_line() {
+    fn an_algorithm_survives_its_line() {
         let algorithm = [1, 2, 3, 4, 5, 6, 7, u64::MAX];
         let text = line("5248x256x768 Bias bf16 [Bf16, Float] = x", &algorithm);
         assert_eq!(parse(text.trim_end()).unwrap().1, algorithm);
