@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use lab::networks::experiment::TaskSpec;
-use lab::probe::{self, LayerTable, Method, Opened, Options};
+use lab::probe::{self, LayerTable, LoadedProbe, Method, Options};
 use serde::Serialize;
 
 use crate::error::Result;
@@ -97,10 +97,10 @@ impl ProbeArgs {
         })
     }
 
-    fn open(&self, options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Opened> {
-        let found = probe::find(&self.run)?;
+    fn open(&self, options: &Options, tell: lab::Progress) -> Result<LoadedProbe> {
+        let found = probe::load(&self.run)?;
         let task = self.task(found.weights.network.features());
-        Ok(found.open(task, options, tell)?)
+        Ok(found.probe(task, options, tell)?)
     }
 }
 

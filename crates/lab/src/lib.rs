@@ -55,3 +55,6 @@ pub use data::seed::Seed;
 pub use error::{Error, Result};
 pub use learners::steps::Steps;
 pub use learners::{Learner, Trajectory};
+
+/// Hears in words what a long computation is doing.
+pub type Progress<'a> = &'a (dyn Fn(&str) + Sync);

@@ -10,9 +10,9 @@ use lab::findings::claims::{Claim, Findings, Verdict};
 use lab::learners::Unit;
 use lab::networks::models::{NETWORKS, Networks};
 use lab::networks::{NetworkSpec, Weights};
-use lab::probe::{self, Opened, Options, Probed, State};
+use lab::probe::{self, LoadedProbe, Options, Probed, ReadPoint};
 use lab::registry::Id;
-use lab::{Learner, Prompts, Questions, Result, Seed, Steps, Task, Trajectory, solvers};
+use lab::{Learner, Progress, Prompts, Questions, Result, Seed, Steps, Task, Trajectory, solvers};
 use ndarray::Array4;
 
 /// An algorithm in the clothes of a network: layer l is its step `steps[l-1]`.
@@ -79,7 +79,7 @@ impl Networks for Cast {
         name != self.absent
     }
 
-    fn probed(&self, name: &str, _: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>> {
+    fn probed(&self, name: &str, _: Progress) -> Result<Arc<dyn Learner>> {
         Ok(Arc::new(match name {
             "r1" => (self.r1)(),
             "r3" => StandIn::new("newton:lambda=0.01", &LIKE_NEWTON),
@@ -91,25 +91,25 @@ impl Networks for Cast {
         }))
     }
 
-    fn own_read_out(&self, _: &str, _: State) -> Result<Arc<dyn Learner>> {
+    fn own_read_out(&self, _: &str, _: ReadPoint) -> Result<Arc<dyn Learner>> {
         Ok(Arc::new(StandIn::new("newton", &[0, 0, 0, 0, 0, 0, 0, 0, 23])))
     }
 
     /// A real network, as small as can be and not trained: parts can be taken out of it.
-    fn opened(&self, _: &str, _: &(dyn Fn(&str) + Sync)) -> Result<Opened> {
+    fn opened(&self, _: &str, _: Progress) -> Result<LoadedProbe> {
         let spec = probe::usual_task(20);
         let network =
             toml::from_str::<NetworkSpec>("kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8").unwrap();
         let network = network.build(spec.dim, spec.points)?;
         let layout = network.layout();
         let weights = Weights::new(network, layout.initial(&Seed(0)));
-        let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
+        let task = spec.build()?;
         let options = Options { prompts: Some(8), held_out: 8, ..Options::default() };
         let probed = Probed::fit_with("tiny".into(), Arc::new(weights), &task, Seed(0), &options, &|_| ())?;
-        Ok(Opened { probed, task: spec, seed: 0, saved: None, notes: vec![] })
+        Ok(LoadedProbe { probed, task: spec, seed: 0, saved: None, notes: vec![] })
     }
 
-    fn moments(&self, _: &str, _: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+    fn checkpoints(&self, _: &str, _: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
         let moment = |(step, reached): (u64, &'static [u64])| -> (u64, Arc<dyn Learner>) {
             (step, Arc::new(StandIn::new("newton", reached)))
         };

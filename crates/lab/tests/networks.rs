@@ -4,7 +4,7 @@ use lab::networks::experiment::Experiment;
 
 use lab::networks::train::Trainer;
 use lab::networks::{Weights, tokens};
-use lab::probe::{Probed, State};
+use lab::probe::{Probed, ReadPoint};
 use lab::{Learner, Prompts, Questions, Seed, Steps, Task};
 use ndarray::s;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn a_networks_own_read_out_predicts_what_the_network_predicts() {
     let prompts = task().sample(Seed(5), "t", 0, 70); // more than one chunk
     for network in [GPT2, LSTM] {
         let expected = trained(network).predictions(&prompts).unwrap();
-        let own = Probed::trained_on(State::Raw, "x".into(), trained(network).into());
+        let own = Probed::trained_on(ReadPoint::Raw, "x".into(), trained(network).into());
         let last = own.default_steps().last();
         let found = own.trajectory(&prompts, &own.default_steps()).unwrap().values;
         let worst = |layer: u64| {

@@ -8,7 +8,7 @@ use lab::linalg::{dot, least_squares};
 use lab::networks::experiment::Experiment;
 use lab::networks::runs::{Run, Stopped};
 use lab::networks::{Weights, tokens};
-use lab::probe::{self, Method, Options, Probed, State};
+use lab::probe::{self, Method, Options, Probed, ReadPoint};
 use lab::{Learner, Seed, Steps, Task, solvers};
 use ndarray::s;
 
@@ -106,7 +106,7 @@ fn raw_differs_at_the_last_layer_alone() {
     let usual = fit(random(gpt2()), options);
     let raw = fit(random(gpt2()), Options { raw: true, ..options });
     assert_eq!(usual.read_outs()[..3], raw.read_outs()[..3]);
-    assert_eq!([&usual, &raw].map(|p| p.read_outs()[3].state()), [State::Last, State::Raw]);
+    assert_eq!([&usual, &raw].map(|p| p.read_outs()[3].state()), [ReadPoint::Final, ReadPoint::Raw]);
     assert_ne!(usual.read_outs()[3].affine(), raw.read_outs()[3].affine());
 }
 
@@ -183,8 +183,8 @@ fn trained(dir: &Path, seed: u64) -> std::path::PathBuf {
     run.dir.clone()
 }
 
-fn open(path: &Path) -> probe::Opened {
-    probe::find(path).unwrap().open(None, &Options::default(), &|_| ()).unwrap()
+fn open(path: &Path) -> probe::LoadedProbe {
+    probe::load(path).unwrap().probe(None, &Options::default(), &|_| ()).unwrap()
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn read_outs_are_saved_and_used_for_the_same_weights_only() {
 
     // Other wishes neither use nor replace what is saved.
     let wish = Options { prompts: Some(64), ..Default::default() };
-    let wished = probe::find(&one).unwrap().open(None, &wish, &|_| ()).unwrap();
+    let wished = probe::load(&one).unwrap().probe(None, &wish, &|_| ()).unwrap();
     assert!(wished.saved.is_none());
     assert_eq!(std::fs::read(&file).unwrap(), whole);
 }
@@ -233,6 +233,6 @@ fn a_checkpoint_alone_knows_its_task() {
     assert_eq!((opened.task.dim, opened.task.points), (3, 8));
     assert_eq!(opened.probed.read_outs(), open(&run).probed.read_outs());
     assert!(dir.path().join("alone.readouts.safetensors").is_file());
-    let missing = probe::find(&dir.path().join("none")).err().unwrap().to_string();
+    let missing = probe::load(&dir.path().join("none")).err().unwrap().to_string();
     assert!(missing.contains("no such run"), "{missing}");
 }

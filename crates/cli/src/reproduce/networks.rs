@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lab::analyses::reproduction::ToTrain;
 use lab::networks::experiment::Experiment;
-use lab::networks::models::Named;
+use lab::networks::models::PaperNetwork;
 use lab::networks::runs;
 
 use crate::device::DeviceArgs;
@@ -44,7 +44,7 @@ pub struct Training<'a> {
 
 impl Training<'_> {
     /// Trains what is not trained yet; returns each network with the directory of its run.
-    pub fn run(&self, networks: &[ToTrain]) -> Result<Vec<(&'static Named, PathBuf)>> {
+    pub fn run(&self, networks: &[ToTrain]) -> Result<Vec<(&'static PaperNetwork, PathBuf)>> {
         let mut found = Vec::new();
         let mut missing = Vec::new();
         for (network, path) in networks {

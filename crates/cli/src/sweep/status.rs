@@ -32,7 +32,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
             json!({
                 "point": folder.sweep.label(point),
                 "run": point.dir(&folder.runs),
-                "state": standing.state.word(),
+                "state": standing.status.word(),
                 "step": standing.step,
                 "steps": point.experiment.training.steps,
                 "loss": standing.loss,

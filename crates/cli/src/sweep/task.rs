@@ -43,7 +43,7 @@ pub fn run(args: &TaskArgs) -> Result<()> {
     let root = args.dir.parent().unwrap_or(&args.dir);
     let job = Job { experiment: point.experiment.clone(), dir: point.dir(root), label: sweep.label(point) };
     println!("{} ({})", job.label, job.dir.display());
-    let before = runs::look(&job.dir, &job.experiment).step;
+    let before = runs::inspect(&job.dir, &job.experiment).step;
     let outcome = match runs::finished(&job.dir) {
         Some(result) => JobOutcome::Finished(result),
         None => train(args, &job).inspect_err(|error| {

@@ -151,7 +151,7 @@ impl NotRun {
     /// An analysis for want of networks.
     pub fn without(analysis: &Analysis, missing: &[&str]) -> NotRun {
         let one = missing.first().copied().unwrap_or_default();
-        let recipe = models::named(one).map(models::Named::recipe).unwrap_or_default();
+        let recipe = models::named(one).map(models::PaperNetwork::recipe).unwrap_or_default();
         let folders: Vec<String> = missing.iter().map(|name| format!("models/{name}")).collect();
         NotRun {
             analysis: analysis.id.to_string(),

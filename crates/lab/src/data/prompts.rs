@@ -84,7 +84,7 @@ impl Prompts {
     }
 }
 
-/// Prompts together with fresh queries from the same input law: what an algorithm *would* answer.
+/// Prompts together with fresh queries from the same input distribution: what an algorithm *would* answer.
 #[derive(Clone, Debug)]
 pub struct Questions {
     /// The prefixes come from these prompts.
@@ -95,7 +95,7 @@ pub struct Questions {
     pub queries: Array3<f64>,
 }
 
-/// What is asked of a learner: a law of inputs, a class of functions, and the size of a prompt.
+/// What is asked of a learner: an input distribution, a class of functions, and the size of a prompt.
 ///
 /// ```
 /// use lab::{Seed, Task};
@@ -142,7 +142,7 @@ impl Task {
         self.function.best_learner()
     }
 
-    /// Function class and input law as plain data; `None` where one of them has no such description.
+    /// Function class and input distribution as plain data; `None` where one of them has no such description.
     pub fn on_device(&self) -> Option<(DeviceFunction, DeviceInputs)> {
         Some((self.function.on_device()?, self.inputs.on_device()?))
     }
@@ -153,12 +153,12 @@ impl Task {
         let (mut xs, mut ys) = (vec![0.0; count * n * d], vec![0.0; count * n]);
         xs.par_chunks_mut(n * d).zip(ys.par_chunks_mut(n)).enumerate().for_each(|(i, (xs, ys))| {
             let index = first + i as u64;
-            let law = self.inputs.law(d, seed, &format!("{stream}/basis"), index);
+            let distribution = self.inputs.distribution(d, seed, &format!("{stream}/basis"), index);
             let function = self.function.draw(d, &mut seed.at(&format!("{stream}/function"), index));
             let mut points = seed.at(&format!("{stream}/inputs"), index);
             let mut noise = seed.at(&format!("{stream}/noise"), index);
             for (x, y) in xs.chunks_exact_mut(d).zip(ys) {
-                law.draw(&mut points, x);
+                distribution.draw(&mut points, x);
                 *y = function.value(x);
                 if self.noise() > 0.0 {
                     *y += self.noise() * noise.normal();
@@ -184,10 +184,11 @@ impl Task {
         let mut queries = Array3::zeros((count, count_queries, self.dim));
         for (i, mut queries) in queries.axis_iter_mut(Axis(0)).enumerate() {
             let index = first + i as u64;
-            let law = self.inputs.law(self.dim, seed, &format!("{stream}/basis"), index);
+            let distribution = self.inputs.distribution(self.dim, seed, &format!("{stream}/basis"), index);
             let mut draws = seed.at(&format!("{stream}/queries"), index);
             for mut x in queries.rows_mut() {
-                law.draw(&mut draws, x.as_slice_mut().expect("rows of a fresh array are contiguous"));
+                distribution
+                    .draw(&mut draws, x.as_slice_mut().expect("rows of a fresh array are contiguous"));
             }
         }
         Questions { prompts, lengths, queries }

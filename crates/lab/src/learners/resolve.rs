@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Learner;
 use super::recorded::Recorded;
+use crate::Progress;
 use crate::constructions::{Constructed, file};
 use crate::error::Result;
 use crate::{probe, solvers};
@@ -19,7 +20,7 @@ pub struct Resolved {
 /// The kinds of learners that are read from files, with what follows their colon.
 const KINDS: [&str; 3] = ["file:", "construct:", "run:"];
 
-/// Builds the learner of a name; `tell` hears what is going on.
+/// Builds the learner of a name; `progress` hears what is going on.
 ///
 /// | name | learner |
 /// |---|---|
@@ -35,13 +36,13 @@ const KINDS: [&str; 3] = ["file:", "construct:", "run:"];
 /// assert!(error.to_string().contains("did you mean newton"));
 /// # Ok::<(), lab::Error>(())
 /// ```
-pub fn build(name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Resolved> {
+pub fn build(name: &str, progress: Progress) -> Result<Resolved> {
     let alone = |learner: Box<dyn Learner>| Resolved { learner, notes: Vec::new() };
     Ok(match name.split_once(':') {
         Some(("file", path)) => alone(Box::new(Recorded::open(Path::new(path))?)),
         Some(("construct", path)) => alone(Box::new(Constructed::new(name, file::read(Path::new(path))?))),
         Some(("run", text)) => {
-            let (probed, notes) = probe::build(text, tell)?;
+            let (probed, notes) = probe::build(text, progress)?;
             Resolved { learner: Box::new(probed), notes }
         }
         _ => alone(solvers::build(name)?),

@@ -40,6 +40,18 @@ pub struct TaskSpec {
     pub points: usize,
 }
 
+impl TaskSpec {
+    /// The task itself.
+    pub fn build(&self) -> Result<Task> {
+        self.in_dims(self.dim, self.points)
+    }
+
+    /// The same task with another number of dimensions and points, as a curriculum has it.
+    pub fn in_dims(&self, dim: usize, points: usize) -> Result<Task> {
+        Task::new(&self.function, &self.inputs, dim, points)
+    }
+}
+
 /// How to train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -203,7 +203,7 @@ impl JobOutcome {
         match self {
             JobOutcome::Finished(result) => {
                 let least =
-                    result.bayes_floor.map_or(String::new(), |l| format!(" (smallest possible {l:.4})"));
+                    result.bayes_loss.map_or(String::new(), |l| format!(" (smallest possible {l:.4})"));
                 format!(
                     "{dir}: {} steps; mean loss {:.4}{least}, error/d after all pairs {:.3e}, on {} fresh prompts",
                     result.steps, result.mean_loss, result.last_error_over_d, result.prompts

@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::adam;
 use super::gram::Gram;
-use super::pass::{GROUP, LANES, Reader, per_thread};
-use super::read::{ReadOut, State};
+use super::pass::{GROUP, LANES, PromptRunner, per_thread};
+use super::read::{ReadOut, ReadPoint};
+use crate::Progress;
 use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
@@ -123,18 +124,18 @@ struct Pass<'a> {
     weights: &'a Weights,
     task: &'a Task,
     seed: Seed,
-    states: Vec<State>,
+    states: Vec<ReadPoint>,
     /// Predicts labels as well as can be, where that is known.
     best: Option<String>,
 }
 
-/// Fits a read-out to every layer, the read-in being layer 0. `tell` hears what is going on.
+/// Fits a read-out to every layer, the read-in being layer 0. `progress` hears what is going on.
 pub fn fit(
     weights: &Weights,
     task: &Task,
     seed: Seed,
     options: &Options,
-    tell: &(dyn Fn(&str) + Sync),
+    progress: Progress,
 ) -> Result<(Vec<ReadOut>, Fit)> {
     let layers = weights.network.layers();
     if task.dim > weights.network.features() {
@@ -144,10 +145,10 @@ pub fn fit(
             weights.network.features()
         )));
     }
-    let state = |layer| if layer == layers && !options.raw { State::Last } else { State::Raw };
+    let state = |layer| if layer == layers && !options.raw { ReadPoint::Final } else { ReadPoint::Raw };
     let states = (0..=layers).map(state).collect();
     let pass = Pass { weights, task, seed, states, best: task.best_learner() };
-    tell(&format!("reading {} held-out prompts", options.held_out));
+    progress(&format!("reading {} held-out prompts", options.held_out));
     let held_out = pass.sums("probe/held-out", 0..options.held_out, LANES, true)?;
     let held_out = merged(held_out);
     let judge = |layer: usize, affine: &[f64]| HeldOut {
@@ -159,13 +160,13 @@ pub fn fit(
         last_error: held_out.trained[1] / held_out.last[0].count() as f64 / task.dim as f64,
     };
     let (affine, prompts, why) = match options.method {
-        Method::LeastSquares => pass.choose(options.prompts, trained, &judge, tell)?,
+        Method::LeastSquares => pass.choose(options.prompts, trained, &judge, progress)?,
         Method::Adam => {
             let prompts = options.prompts.unwrap_or(FIRST);
-            tell(&format!("fitting to {prompts} prompts"));
+            progress(&format!("fitting to {prompts} prompts"));
             let batches = prompts.div_ceil(adam::BATCH).min(adam::MOST_BATCHES);
             let batches = pass.sums("probe", 0..prompts, batches, false)?;
-            tell("taking gradient steps");
+            progress("taking gradient steps");
             let of = |layer: usize| batches.iter().map(|batch| &batch.all[layer]).collect();
             let why = match options.prompts {
                 Some(_) => "as asked".into(),
@@ -203,7 +204,7 @@ impl Pass<'_> {
         asked: Option<usize>,
         trained: HeldOut,
         judge: &dyn Fn(usize, &[f64]) -> HeldOut,
-        tell: &(dyn Fn(&str) + Sync),
+        progress: Progress,
     ) -> Result<(Vec<Vec<f64>>, usize, String)> {
         let last = self.states.len() - 1;
         let mut done = 0;
@@ -211,7 +212,7 @@ impl Pass<'_> {
         let mut sums: Option<Sums> = None;
         let mut before: Option<HeldOut> = None;
         loop {
-            tell(&format!("fitting to {count} prompts"));
+            progress(&format!("fitting to {count} prompts"));
             let more = merged(self.sums("probe", done..count, LANES, false)?);
             match &mut sums {
                 Some(sums) => sums.merge(&more),
@@ -258,7 +259,7 @@ impl Pass<'_> {
         let grams = |count| vec![Gram::new(width); count];
         per_thread(
             pieces,
-            || (Reader::new(self.weights, &[]), Vec::new()),
+            || (PromptRunner::new(self.weights, &[]), Vec::new()),
             |(reader, rows), piece| {
                 let judged = if judging { self.states.len() } else { 0 };
                 let mut sums = Sums { all: grams(self.states.len()), last: grams(judged), trained: [0.0; 2] };
@@ -277,14 +278,14 @@ impl Pass<'_> {
         &self,
         sums: &mut Sums,
         prompts: &Prompts,
-        reader: &mut Reader,
+        reader: &mut PromptRunner,
         rows: &mut Vec<f64>,
         judging: bool,
     ) -> Result<()> {
         let targets = if judging { prompts.ys.clone() } else { self.targets(prompts)? };
         let width = self.weights.network.width();
         let (size, points) = (width + 2, prompts.points());
-        let runner = reader.read(prompts)?;
+        let runner = reader.run(prompts)?;
         for (layer, state) in self.states.iter().enumerate() {
             rows.clear();
             for (hidden, target) in state.of(runner, layer).zip(&targets) {

@@ -1,9 +1,13 @@
-//! Networks by their text, as the command line and plans write them: `runs/NAME`, `runs/NAME,skip=7`, `model.safetensors,readout=trained`.
+//! Networks by their text, as the command line and plans write them: `runs/NAME`, `runs/NAME,ablate=zero:7`,
+//! `model.safetensors,readout=trained`.
 
 use std::path::Path;
 
-use super::{Change, Instead, MEAN_PROMPTS, Means, Opened, Options, Probed, find, usual_task};
-use crate::data::prompts::Task;
+use super::ablation::{ABLATE, OLDER};
+use super::{
+    Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Options, Probed, Replacement, load, usual_task,
+};
+use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::registry::{Setting, Spec};
@@ -18,64 +22,52 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "raw",
         default: "false",
-        help: "true reads the last layer from the raw stream like the others",
-    },
-    Setting { name: "skip", default: "", help: "layers that add nothing, from 1: 7 or 7+8" },
-    Setting {
-        name: "mean",
-        default: "",
-        help: "layers that add their mean over prompts, position by position",
+        help: "true reads the last layer from the raw residual stream like the others",
     },
     Setting {
-        name: "silence",
+        name: ABLATE,
         default: "",
-        help: "heads that say nothing, as LAYER.HEAD, heads from 0: 7.3 or 7.0+7.1",
+        help: "parts whose output is replaced by zero, or by its mean over prompts at each position: layers from 1, \
+               heads as LAYER.HEAD from 0: zero:7+8, mean:7.3",
     },
-    Setting {
-        name: "head",
-        default: "",
-        help: "heads that say their mean over prompts, position by position",
-    },
+    Setting { name: "skip", default: "", help: "older spelling: skip=7 is ablate=zero:7" },
+    Setting { name: "mean", default: "", help: "older spelling: mean=7 is ablate=mean:7" },
+    Setting { name: "silence", default: "", help: "older spelling: silence=7.3 is ablate=zero:7.3" },
+    Setting { name: "head", default: "", help: "older spelling: head=7.3 is ablate=mean:7.3" },
 ];
 
-/// The settings that take parts of a network out.
-const CHANGES: [&str; 4] = ["skip", "mean", "silence", "head"];
-
 /// Builds the network of a text (what follows `run:`). Also returns what the user should know, in full sentences.
-pub fn build(text: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<(Probed, Vec<String>)> {
+pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
     let (path, rest) =
         if Path::new(text).exists() { (text, "") } else { text.split_once(',').unwrap_or((text, "")) };
     let settings = Spec::parse(&format!("run:{rest}"))?.settings(SETTINGS)?;
-    let mut changes = Vec::new();
-    for name in CHANGES {
+    let mut ablations = Vec::new();
+    for name in std::iter::once(ABLATE).chain(OLDER.map(|(name, ..)| name)) {
         if !settings.text(name).is_empty() {
-            changes.extend(Change::parse(name, settings.text(name))?);
+            ablations.extend(Ablation::parse(name, settings.text(name))?);
         }
     }
     let options = Options { raw: settings.flag("raw")?, ..Options::default() };
     let trained = settings.choice("readout", &[("fitted", false), ("trained", true)])?;
-    let found = find(Path::new(path))?;
+    let network = load(Path::new(path))?;
     let (mut probed, task, seed, notes) = if trained {
-        let task = found.task.unwrap_or_else(|| usual_task(found.weights.network.features()));
-        (Probed::trained(found.name, found.weights), task, found.seed.unwrap_or(0), Vec::new())
+        let task = network.task.unwrap_or_else(|| usual_task(network.weights.network.features()));
+        (Probed::trained(network.name, network.weights), task, network.seed.unwrap_or(0), Vec::new())
     } else {
-        let Opened { probed, task, seed, notes, .. } = found.open(None, &options, tell)?;
+        let LoadedProbe { probed, task, seed, notes, .. } = network.probe(None, &options, progress)?;
         (probed, task, seed, notes)
     };
     if options.raw && !trained {
         probed.id.given.insert("raw".into(), "true".into());
     }
-    if !changes.is_empty() {
+    if !ablations.is_empty() {
         // Refuses parts that do not exist before anything is measured.
-        probed.changed(
-            &changes.iter().map(|c| Change { to: Instead::Nothing, ..*c }).collect::<Vec<_>>(),
-            None,
-        )?;
-        let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
-        let mean = changes.iter().any(|change| change.to == Instead::Mean);
-        let measure = || Means::measure(probed.weights(), &task, Seed(seed), MEAN_PROMPTS);
+        let zeroed = ablations.iter().map(|a| Ablation { with: Replacement::Zero, ..*a });
+        probed.ablated(&zeroed.collect::<Vec<_>>(), None)?;
+        let mean = ablations.iter().any(|ablation| ablation.with == Replacement::Mean);
+        let measure = || MeanOutputs::measure(probed.weights(), &task.build()?, Seed(seed), MEAN_PROMPTS);
         let means = mean.then(measure).transpose()?;
-        probed = probed.changed(&changes, means.as_ref())?;
+        probed = probed.ablated(&ablations, means.as_ref())?;
     }
     Ok((probed, notes))
 }

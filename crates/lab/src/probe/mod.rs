@@ -8,12 +8,12 @@
 //! open: a run or checkpoint with its read-outs, which are saved beside it        change: layers and heads taken out
 //! ```
 
+mod ablation;
 mod adam;
-mod change;
 mod fit;
 mod gram;
 mod learner;
-mod open;
+mod load;
 mod pass;
 mod read;
 mod saved;
@@ -25,14 +25,15 @@ use engine::cpu::executor::QueryRunner;
 use engine::model::ablation::Intervention;
 use ndarray::{Array3, Array4, s};
 
-pub use change::{Change, Instead, MEAN_PROMPTS, Means};
+pub use ablation::{Ablation, MEAN_PROMPTS, MeanOutputs, Replacement};
 pub use engine::model::ablation::Part;
 pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
 pub use learner::{SETTINGS, build};
-pub use open::{Found, Opened, find, usual_task};
-pub use read::{ReadOut, State};
+pub use load::{LoadedNetwork, LoadedProbe, load, usual_task};
+pub use read::{ReadOut, ReadPoint};
 pub use shown::{LayerLook, LayerTable, over_training, without_parts};
 
+use crate::Progress;
 use crate::data::prompts::{Prompts, Questions, Task};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
@@ -40,7 +41,7 @@ use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
 use crate::networks::Weights;
 use crate::registry::Id;
-use pass::{GROUP, Reader, part, per_thread};
+use pass::{GROUP, PromptRunner, part, per_thread};
 
 /// A network with a read-out per layer.
 #[derive(Clone)]
@@ -60,30 +61,30 @@ impl Probed {
         Probed::fit_with(name, Arc::new(weights), task, seed, &options, &|_| ())
     }
 
-    /// The same with every choice open; `tell` hears what is going on.
+    /// The same with every choice open; `progress` hears what is going on.
     pub fn fit_with(
         name: String,
         weights: Arc<Weights>,
         task: &Task,
         seed: Seed,
         options: &Options,
-        tell: &(dyn Fn(&str) + Sync),
+        progress: Progress,
     ) -> Result<Probed> {
-        let (read_outs, fit) = fit::fit(&weights, task, seed, options, tell)
+        let (read_outs, fit) = fit::fit(&weights, task, seed, options, progress)
             .map_err(|e| Error::BadData(format!("{name}: {e}")))?;
         Ok(Probed::new(name, weights, read_outs, Some(fit)))
     }
 
     /// Reads every layer with the read-out that was trained for the last one, through the final LayerNorm.
     pub fn trained(name: String, weights: Arc<Weights>) -> Probed {
-        Probed::trained_on(State::Normalised, name, weights)
+        Probed::trained_on(ReadPoint::Normalised, name, weights)
     }
 
     /// The same on another state of the layers before the last, such as the raw stream.
-    pub fn trained_on(state: State, name: String, weights: Arc<Weights>) -> Probed {
+    pub fn trained_on(state: ReadPoint, name: String, weights: Arc<Weights>) -> Probed {
         let layers = weights.network.layers();
         let mut read_outs = vec![ReadOut::trained_on(state, &weights); layers];
-        read_outs.push(ReadOut::trained_on(State::Normalised, &weights));
+        read_outs.push(ReadOut::trained_on(ReadPoint::Normalised, &weights));
         let mut probed = Probed::new(name, weights, read_outs, None);
         probed.id.given.insert("readout".into(), "trained".into());
         probed
@@ -160,10 +161,10 @@ impl Learner for Probed {
         let (count, points) = (prompts.count(), prompts.points());
         let groups = per_thread(
             count.div_ceil(GROUP),
-            || Reader::new(&self.weights, &self.interventions),
+            || PromptRunner::new(&self.weights, &self.interventions),
             |reader, group| {
                 let prompts = part(prompts, group * GROUP, GROUP);
-                let runner = reader.read(&prompts)?;
+                let runner = reader.run(&prompts)?;
                 let mut values = Array3::zeros((steps.len(), prompts.count(), points));
                 for (mut values, &layer) in values.outer_iter_mut().zip(steps.as_slice()) {
                     let out = values.as_slice_mut().expect("standard layout");
@@ -187,7 +188,7 @@ impl Learner for Probed {
         // One prompt at a time: what its queries make on the way stays in the thread's caches.
         let prompts = per_thread(
             count,
-            || (Reader::of_prefixes(&self.weights, &self.interventions), None),
+            || (PromptRunner::over_all_tokens(&self.weights, &self.interventions), None),
             |(reader, runner), prompt| self.answers_of(questions, steps, prompt, reader, runner),
         )?;
         let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
@@ -205,12 +206,12 @@ impl Probed {
         questions: &Questions,
         steps: &Steps,
         prompt: usize,
-        reader: &mut Reader,
+        reader: &mut PromptRunner,
         runner: &mut Option<QueryRunner>,
     ) -> Result<Array3<f64>> {
         let network = &self.weights.network;
         let asked = questions.queries.dim().1;
-        let prefix = reader.read(&part(&questions.prompts, prompt, 1))?;
+        let prefix = reader.run(&part(&questions.prompts, prompt, 1))?;
         if runner.is_none() {
             let mut fresh = network.query_runner(prefix, asked)?;
             fresh.intervene(&self.interventions)?;

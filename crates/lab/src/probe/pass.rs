@@ -64,7 +64,7 @@ pub fn per_thread<W, T: Send>(
 }
 
 /// A network that a thread runs on prompts; the buffers stay while the shape does.
-pub struct Reader<'a> {
+pub struct PromptRunner<'a> {
     weights: &'a Weights,
     interventions: &'a [Intervention],
     mode: Mode,
@@ -72,24 +72,24 @@ pub struct Reader<'a> {
     runner: Option<Runner>,
 }
 
-impl<'a> Reader<'a> {
-    /// For what is read at the x tokens.
-    pub fn new(weights: &'a Weights, interventions: &'a [Intervention]) -> Reader<'a> {
-        Reader { weights, interventions, mode: Mode::Infer, scope: Scope::Predictions, runner: None }
+impl<'a> PromptRunner<'a> {
+    /// For hidden states at the x tokens.
+    pub fn new(weights: &'a Weights, interventions: &'a [Intervention]) -> PromptRunner<'a> {
+        PromptRunner { weights, interventions, mode: Mode::Infer, scope: Scope::Predictions, runner: None }
     }
 
     /// Reads every token, the last label too: queries may come after it.
-    pub fn of_prefixes(weights: &'a Weights, interventions: &'a [Intervention]) -> Reader<'a> {
-        Reader { scope: Scope::Everything, ..Reader::new(weights, interventions) }
+    pub fn over_all_tokens(weights: &'a Weights, interventions: &'a [Intervention]) -> PromptRunner<'a> {
+        PromptRunner { scope: Scope::Everything, ..PromptRunner::new(weights, interventions) }
     }
 
-    /// Reads every token, and keeps what happens inside the layers.
-    pub fn keeping(weights: &'a Weights) -> Reader<'a> {
-        Reader { mode: Mode::Train, ..Reader::of_prefixes(weights, &[]) }
+    /// Reads every token, and saves the activations inside the layers.
+    pub fn saving_activations(weights: &'a Weights) -> PromptRunner<'a> {
+        PromptRunner { mode: Mode::Train, ..PromptRunner::over_all_tokens(weights, &[]) }
     }
 
-    /// Runs prompts and shows what the network made of them.
-    pub fn read(&mut self, prompts: &Prompts) -> Result<&Runner> {
+    /// Runs prompts; the runner holds their hidden states.
+    pub fn run(&mut self, prompts: &Prompts) -> Result<&Runner> {
         let network = &self.weights.network;
         let (count, points) = (prompts.count(), prompts.points());
         if self.runner.as_ref().is_none_or(|r| (r.graph().batch, r.points()) != (count, points)) {

@@ -12,55 +12,55 @@ use crate::networks::Weights;
 pub struct ReadOut {
     weights: Vec<f64>,
     bias: f64,
-    state: State,
+    state: ReadPoint,
 }
 
 /// Which state of a layer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ReadPoint {
     /// The residual stream after the layer.
     Raw,
     /// What the network's own read-out reads: after the final LayerNorm for a Transformer.
-    Last,
+    Final,
     /// The residual stream after the layer, normalised first: (h − mean) / std.
     Normalised,
 }
 
 /// Hidden states of a run where something is predicted: at the x tokens of prompts, or at queries.
-pub trait States {
-    /// States after a layer, or, without one, what the network's own read-out reads: one for each prediction.
+pub trait HiddenStates {
+    /// HiddenStates after a layer, or, without one, what the network's own read-out reads: one for each prediction.
     fn rows(&self, layer: Option<usize>) -> impl Iterator<Item = &[f32]>;
 }
 
-impl States for Runner {
+impl HiddenStates for Runner {
     fn rows(&self, layer: Option<usize>) -> impl Iterator<Item = &[f32]> {
         self.at_x(layer.map_or(self.last(), |layer| self.hidden(layer)))
     }
 }
 
-impl States for QueryRunner {
+impl HiddenStates for QueryRunner {
     fn rows(&self, layer: Option<usize>) -> impl Iterator<Item = &[f32]> {
         let states = layer.map_or(self.last(), |layer| self.hidden(layer));
         states.chunks_exact(states.len() / self.predictions().len())
     }
 }
 
-impl State {
+impl ReadPoint {
     /// The states of a layer, one for each prediction.
-    pub fn of(self, states: &impl States, layer: usize) -> impl Iterator<Item = &[f32]> {
-        states.rows((self != State::Last).then_some(layer))
+    pub fn of(self, states: &impl HiddenStates, layer: usize) -> impl Iterator<Item = &[f32]> {
+        states.rows((self != ReadPoint::Final).then_some(layer))
     }
 }
 
 impl ReadOut {
     /// From weights followed by a bias.
-    pub fn new(mut affine: Vec<f64>, state: State) -> ReadOut {
+    pub fn new(mut affine: Vec<f64>, state: ReadPoint) -> ReadOut {
         let bias = affine.pop().unwrap_or_default();
         ReadOut { weights: affine, bias, state }
     }
 
     /// Which state is read.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ReadPoint {
         self.state
     }
 
@@ -73,27 +73,27 @@ impl ReadOut {
 
     /// The network's own read-out, for any layer: on the state as it is, or through the final LayerNorm, whose gain and bias
     /// are made part of the map.
-    pub fn trained_on(state: State, weights: &Weights) -> ReadOut {
+    pub fn trained_on(state: ReadPoint, weights: &Weights) -> ReadOut {
         let of = |name: &str| -> Vec<f64> {
             let values = weights.layout.slice(weights.params(), name).expect("a parameter of every network");
             values.iter().map(|v| f64::from(*v)).collect()
         };
         let (w, b) = (of("read_out.weight"), of("read_out.bias")[0]);
         match weights.network {
-            Network::Gpt2(_) if state == State::Normalised => {
+            Network::Gpt2(_) if state == ReadPoint::Normalised => {
                 let (gain, shift) = (of("ln_f.weight"), of("ln_f.bias"));
                 let bias = b + w.iter().zip(&shift).map(|(w, s)| w * s).sum::<f64>();
                 let weights = w.iter().zip(&gain).map(|(w, g)| w * g).collect();
                 ReadOut { weights, bias, state }
             }
-            _ => ReadOut { weights: w, bias: b, state: State::Raw },
+            _ => ReadOut { weights: w, bias: b, state: ReadPoint::Raw },
         }
     }
 
     /// Reads the states of a layer into `out`, one number for each prediction.
-    pub fn read(&self, states: &impl States, layer: usize, out: &mut [f64]) {
+    pub fn read(&self, states: &impl HiddenStates, layer: usize, out: &mut [f64]) {
         let rows = self.state.of(states, layer);
-        let normalised = self.state == State::Normalised;
+        let normalised = self.state == ReadPoint::Normalised;
         let total: f64 = self.weights.iter().sum();
         vectorised(
             #[inline(always)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::fit::Fit;
-use super::read::{ReadOut, State};
+use super::read::{ReadOut, ReadPoint};
 use crate::error::{Error, Result};
 use crate::networks::Weights;
 use crate::networks::experiment::TaskSpec;
@@ -98,7 +98,7 @@ impl Saved {
         if values.len() != layers * width || values.iter().any(|v| !v.is_finite()) {
             return Err("its read-outs are not finite numbers".into());
         }
-        let state = |layer| if layer + 1 == layers && !fit.raw { State::Last } else { State::Raw };
+        let state = |layer| if layer + 1 == layers && !fit.raw { ReadPoint::Final } else { ReadPoint::Raw };
         let read_outs = values.chunks_exact(width).enumerate();
         let read_outs = read_outs.map(|(l, affine)| ReadOut::new(affine.to_vec(), state(l))).collect();
         Ok(Saved { checkpoint: entry(CHECKPOINT)?.clone(), task, seed, fit, read_outs })

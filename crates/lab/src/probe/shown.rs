@@ -5,17 +5,17 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Fit, HeldOut, Opened};
+use super::{Fit, HeldOut, LoadedProbe};
+use crate::Progress;
 use crate::analyses::{Outcome, emergence, interventions};
 use crate::compare::Comparison;
-use crate::data::prompts::Task;
 use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::findings::claims::Findings;
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
 use crate::networks::experiment::{Experiment, TaskSpec};
-use crate::networks::models::moments;
+use crate::networks::models::checkpoints;
 use crate::solvers;
 
 /// One layer beside Newton's steps.
@@ -34,20 +34,20 @@ pub struct LayerLook {
 
 /// An opened network, layer by layer.
 pub struct LayerTable<'a> {
-    opened: &'a Opened,
+    opened: &'a LoadedProbe,
     /// Layers 0 to L.
     pub layers: Vec<LayerLook>,
 }
 
-fn fit_of(opened: &Opened) -> &Fit {
+fn fit_of(opened: &LoadedProbe) -> &Fit {
     opened.probed.fitted().expect("opened networks have fitted read-outs")
 }
 
 impl<'a> LayerTable<'a> {
     /// Compares every layer with Newton on `count` prompts; `other` is the same network under other read-outs.
-    pub fn new(opened: &'a Opened, other: Option<&Opened>, count: usize) -> Result<LayerTable<'a>> {
+    pub fn new(opened: &'a LoadedProbe, other: Option<&LoadedProbe>, count: usize) -> Result<LayerTable<'a>> {
         let (task, probed) = (&opened.task, &opened.probed);
-        let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
+        let task = task.build()?;
         let prompts = task.sample(Seed(opened.seed), "eval", 0, count);
         let newton = solvers::build("newton")?.trajectory(&prompts, &Steps::range(0, 24))?;
         let layers = probed.trajectory(&prompts, &Steps::range(0, probed.layers() as u64))?;
@@ -124,16 +124,16 @@ impl<'a> LayerTable<'a> {
 }
 
 /// What becomes of a network without each of its layers and heads, on `count` prompts.
-pub fn without_parts(opened: &Opened, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Findings> {
+pub fn without_parts(opened: &LoadedProbe, count: usize, progress: Progress) -> Result<Findings> {
     let title = format!("What {} needs of its layers and heads", opened.probed.id());
-    Ok(findings("interventions", title, interventions::outcome(opened, count, tell)?))
+    Ok(findings("interventions", title, interventions::outcome(opened, count, progress)?))
 }
 
 /// The layers of a run at the checkpoints that were kept along its training, on `count` prompts.
-pub fn over_training(run: &Path, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Findings> {
+pub fn over_training(run: &Path, count: usize, progress: Progress) -> Result<Findings> {
     let task = Experiment::read(&run.join("plan.toml"))?.task;
-    let moments = moments::of(run, tell)?;
-    let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
+    let moments = checkpoints::of(run, progress)?;
+    let task = task.build()?;
     let moments = emergence::measure(&moments, &task.sample(Seed(0), "eval", 0, count))?;
     let name = run.display().to_string();
     let title = format!("How the layers of {name} came about");

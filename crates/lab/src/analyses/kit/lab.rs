@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory};
 use crate::networks::models::{Models, NETWORKS, Networks};
-use crate::probe::{Opened, State};
+use crate::probe::{LoadedProbe, ReadPoint};
 use crate::solvers;
 use crate::stats::{Estimate, mean};
 
@@ -115,7 +115,7 @@ impl Lab {
     }
 
     /// A network under the read-out it was trained with, at every layer.
-    pub fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>> {
+    pub fn own_read_out(&self, name: &str, state: ReadPoint) -> Result<Arc<dyn Learner>> {
         (self.say)(&format!("layers of {name} under its own read-out"));
         self.networks.own_read_out(name, state)
     }
@@ -123,11 +123,11 @@ impl Lab {
     /// A network at moments of its training.
     pub fn moments(&self, name: &str) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
         (self.say)(&format!("{name} at moments of its training"));
-        self.networks.moments(name, &self.say)
+        self.networks.checkpoints(name, &self.say)
     }
 
     /// A network itself, to take parts out of it.
-    pub fn opened(&self, name: &str) -> Result<Opened> {
+    pub fn opened(&self, name: &str) -> Result<LoadedProbe> {
         self.networks.opened(name, &self.say)
     }
 

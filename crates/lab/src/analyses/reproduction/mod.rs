@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{Analysis, Lab, NotRun};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::networks::models::{self, MINIATURE, Models, NETWORKS, Named};
+use crate::networks::models::{self, MINIATURE, Models, NETWORKS, PaperNetwork};
 
 pub use cache::{CACHE, Cache, Fingerprints, Question};
 pub use measure::{Measured, Measuring};
@@ -55,7 +55,7 @@ pub struct ReproductionPlan {
 }
 
 /// A network that must be trained first, and the experiment that trains it.
-pub type ToTrain = (&'static Named, PathBuf);
+pub type ToTrain = (&'static PaperNetwork, PathBuf);
 
 impl Reproduction {
     /// The networks.
@@ -75,7 +75,8 @@ impl Reproduction {
 
     /// Networks to train before some analyses are run from scratch, by the experiments in a folder.
     pub fn from_scratch(wanted: &[&Analysis], experiments: &Path) -> Result<Vec<ToTrain>> {
-        let needed = |n: &&Named| n.name != MINIATURE && wanted.iter().any(|a| a.needs.contains(&n.name));
+        let needed =
+            |n: &&PaperNetwork| n.name != MINIATURE && wanted.iter().any(|a| a.needs.contains(&n.name));
         let networks = NETWORKS.iter().filter(needed);
         let found: Vec<ToTrain> =
             networks.clone().filter_map(|n| Some((n, experiment(n, experiments)?))).collect();
@@ -159,6 +160,6 @@ impl Reproduction {
 }
 
 /// The experiment of a network, if the folder has one.
-fn experiment(network: &Named, folder: &Path) -> Option<PathBuf> {
+fn experiment(network: &PaperNetwork, folder: &Path) -> Option<PathBuf> {
     Some(folder.join(format!("{}.toml", network.experiment()))).filter(|path| path.is_file())
 }

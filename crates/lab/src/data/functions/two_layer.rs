@@ -16,7 +16,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         name: "first",
         default: "unit",
-        help: "law of W: unit, N(0, 1); fan-in, N(0, 1/d). The paper does not fix it",
+        help: "distribution of W: unit, N(0, 1); fan-in, N(0, 1/d). The paper does not fix it",
     },
 ];
 

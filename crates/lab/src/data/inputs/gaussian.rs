@@ -1,6 +1,6 @@
 //! x ~ N(0, I).
 
-use super::{DeviceInputs, InputLaw, Inputs, InputsRow};
+use super::{DeviceInputs, InputDistribution, Inputs, InputsRow};
 use crate::data::seed::Seed;
 
 /// Registry row.
@@ -16,8 +16,8 @@ pub const ROW: InputsRow = InputsRow {
 struct Gaussian;
 
 impl Inputs for Gaussian {
-    fn law(&self, _dim: usize, _seed: Seed, _stream: &str, _index: u64) -> InputLaw {
-        InputLaw { root: None }
+    fn distribution(&self, _dim: usize, _seed: Seed, _stream: &str, _index: u64) -> InputDistribution {
+        InputDistribution { root: None }
     }
 
     fn on_device(&self) -> Option<DeviceInputs> {

@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::linalg::dot;
 use crate::registry::{Row, Spec};
 
-/// A distribution over laws of inputs: what is common to one prompt is drawn once for it.
+/// A family of input distributions: what is common to one prompt is drawn once for it.
 pub trait Inputs: Send + Sync {
-    /// The law that prompt `index` of a stream draws its inputs from.
-    fn law(&self, dim: usize, seed: Seed, stream: &str, index: u64) -> InputLaw;
+    /// The distribution that prompt `index` of a stream draws its inputs from.
+    fn distribution(&self, dim: usize, seed: Seed, stream: &str, index: u64) -> InputDistribution;
 
     /// Whether the distribution exists in this dimension.
     fn check(&self, _dim: usize) -> Result<()> {
@@ -41,12 +41,12 @@ pub enum DeviceInputs {
 }
 
 /// x = root · z with z standard normal, or z itself. Plain data, so that a device can sample from it too.
-pub struct InputLaw {
+pub struct InputDistribution {
     /// Σ^{1/2} `[d,d]` row-major; identity when absent.
     pub root: Option<Vec<f64>>,
 }
 
-impl InputLaw {
+impl InputDistribution {
     /// Draws one input.
     pub fn draw(&self, draws: &mut Draws, x: &mut [f64]) {
         draws.fill_normal(x);

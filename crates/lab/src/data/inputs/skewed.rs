@@ -1,6 +1,6 @@
 //! x ~ N(0, Σ), Σ ill-conditioned with a random eigenbasis: half of the eigenvalues are κ, half are 1.
 
-use super::{DeviceInputs, InputLaw, Inputs, InputsRow};
+use super::{DeviceInputs, InputDistribution, Inputs, InputsRow};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::linalg::random_orthogonal;
@@ -51,12 +51,12 @@ impl Skewed {
 }
 
 impl Inputs for Skewed {
-    fn law(&self, dim: usize, seed: Seed, stream: &str, index: u64) -> InputLaw {
+    fn distribution(&self, dim: usize, seed: Seed, stream: &str, index: u64) -> InputDistribution {
         let basis = random_orthogonal(dim, &mut seed.at(stream, index / self.share));
         let roots: Vec<f64> = self.eigenvalues(dim).iter().map(|v| v.sqrt()).collect();
         let mut root = basis;
         root.chunks_exact_mut(dim).for_each(|row| row.iter_mut().zip(&roots).for_each(|(v, r)| *v *= r));
-        InputLaw { root: Some(root) }
+        InputDistribution { root: Some(root) }
     }
 
     fn check(&self, dim: usize) -> Result<()> {
@@ -85,7 +85,7 @@ mod tests {
         for (trace_normalised, high, low) in [(true, 1.980198, 0.01980198), (false, 100.0, 1.0)] {
             let skewed = Skewed { kappa: 100.0, trace_normalised, share: 1 };
             let d = 20;
-            let root = skewed.law(d, Seed(1), "s", 4).root.unwrap();
+            let root = skewed.distribution(d, Seed(1), "s", 4).root.unwrap();
             let mut sigma = vec![0.0; d * d];
             for i in 0..d {
                 for j in 0..d {
@@ -101,7 +101,10 @@ mod tests {
     #[test]
     fn bases_are_shared_as_asked() {
         let root = |share, index| {
-            Skewed { kappa: 10.0, trace_normalised: true, share }.law(4, Seed(1), "s", index).root.unwrap()
+            Skewed { kappa: 10.0, trace_normalised: true, share }
+                .distribution(4, Seed(1), "s", index)
+                .root
+                .unwrap()
         };
         assert_ne!(root(1, 0), root(1, 1));
         assert_eq!(root(64, 0), root(64, 63));

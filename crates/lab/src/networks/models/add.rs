@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
-use super::card::Judged;
-use super::{CHECKPOINT, Card, Mark, PLAN, RECORDED, check_task, files_under, moments, named, only_recorded};
+use super::card::Evaluation;
+use super::{
+    CHECKPOINT, Card, FileRecord, PLAN, RECORDED, check_task, checkpoints, files_under, named, only_recorded,
+};
+use crate::Progress;
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
@@ -39,14 +42,7 @@ pub enum Form {
 
 /// Writes a finished run, or a network that is shipped already, into the empty folder `to`, in that form, with plan and
 /// metrics; of checkpoints that it kept, predictions.
-pub fn add(
-    name: &str,
-    run: &Path,
-    to: &Path,
-    form: Form,
-    remark: &str,
-    tell: &(dyn Fn(&str) + Sync),
-) -> Result<Added> {
+pub fn add(name: &str, run: &Path, to: &Path, form: Form, remark: &str, progress: Progress) -> Result<Added> {
     let experiment = Experiment::read(&run.join(PLAN))?;
     check_task(named(name)?, &experiment, run)?;
     let known = Known::of(run)?;
@@ -72,23 +68,23 @@ pub fn add(
             )?;
             // Read-outs that were fitted to the same weights before need not be fitted again; others are replaced.
             let _ = std::fs::copy(run.join(READ_OUTS), to.join(READ_OUTS));
-            let opened = probe::find(to)?.open(None, &Options::default(), tell)?;
+            let opened = probe::load(to)?.probe(None, &Options::default(), progress)?;
             ("float16".into(), Box::new(opened.probed))
         }
         Form::Predictions => {
             let recorded = if only_recorded(run) {
                 Recorded::read(&run.join(Recorded::FILE), name)?
             } else {
-                let opened = probe::find(run)?.open(None, &Options::default(), tell)?;
-                tell(&format!("layers of {name} on {RECORDED} prompts"));
+                let opened = probe::load(run)?.probe(None, &Options::default(), progress)?;
+                progress(&format!("layers of {name} on {RECORDED} prompts"));
                 Recorded::of(&opened.probed, &prompts)?
             };
             recorded.write(&to.join(Recorded::FILE))?;
             (format!("predictions of every layer on {RECORDED} prompts"), Box::new(recorded))
         }
     };
-    add_moments(run, to, &prompts.head(moments::RECORDED, prompts.points()), tell)?;
-    tell(&format!("judging {name} on {RECORDED} prompts"));
+    add_moments(run, to, &prompts.head(checkpoints::RECORDED, prompts.points()), progress)?;
+    progress(&format!("judging {name} on {RECORDED} prompts"));
     let card = Card {
         name: name.into(),
         about: named(name)?.about.into(),
@@ -101,10 +97,10 @@ pub fn add(
         stored,
         prompts: known.prompts,
         mean_loss: known.mean_loss,
-        bayes_floor: known.bayes_floor,
+        bayes_loss: known.bayes_loss,
         last_error_over_d: known.last_error_over_d,
         remark: if remark.is_empty() { known.remark } else { remark.into() },
-        judged: Some(Judged::of(&*learner, &prompts)?),
+        judged: Some(Evaluation::of(&*learner, &prompts)?),
         files: Default::default(),
     };
     Ok(Added { figure: curve(&card, &metrics), card })
@@ -116,7 +112,7 @@ struct Known {
     device: String,
     prompts: usize,
     mean_loss: f64,
-    bayes_floor: Option<f64>,
+    bayes_loss: Option<f64>,
     last_error_over_d: f64,
     remark: String,
 }
@@ -129,7 +125,7 @@ impl Known {
                 device: runs::recorded_device(run).unwrap_or_default(),
                 prompts: result.prompts,
                 mean_loss: result.mean_loss,
-                bayes_floor: result.bayes_floor,
+                bayes_loss: result.bayes_loss,
                 last_error_over_d: result.last_error_over_d,
                 remark: String::new(),
             });
@@ -145,7 +141,7 @@ impl Known {
             device: card.device,
             prompts: card.prompts,
             mean_loss: card.mean_loss,
-            bayes_floor: card.bayes_floor,
+            bayes_loss: card.bayes_loss,
             last_error_over_d: card.last_error_over_d,
             remark: card.remark,
         })
@@ -153,20 +149,20 @@ impl Known {
 }
 
 /// What the checkpoints that a run kept say to some prompts.
-fn add_moments(run: &Path, to: &Path, prompts: &Prompts, tell: &(dyn Fn(&str) + Sync)) -> Result<()> {
-    let along = moments::kept(run);
+fn add_moments(run: &Path, to: &Path, prompts: &Prompts, progress: Progress) -> Result<()> {
+    let along = checkpoints::kept(run);
     if along.is_empty() {
         return Ok(());
     }
-    let folder = to.join(moments::FOLDER);
+    let folder = to.join(checkpoints::FOLDER);
     std::fs::create_dir(&folder).map_err(failed("create", &folder))?;
     for (i, (step, path)) in along.iter().enumerate() {
-        tell(&format!("layers at step {step}, checkpoint {} of {}", i + 1, along.len()));
+        progress(&format!("layers at step {step}, checkpoint {} of {}", i + 1, along.len()));
         let file = folder.join(path.file_name().unwrap_or_default());
         if Recorded::is(path) {
             std::fs::copy(path, &file).map_err(failed("copy", path))?;
         } else {
-            Recorded::of(&moments::probed(path)?, prompts)?.write(&file)?;
+            Recorded::of(&checkpoints::probed(path)?, prompts)?.write(&file)?;
         }
     }
     Ok(())
@@ -183,7 +179,7 @@ impl Added {
         for path in files_under(dir).map_err(failed("read", dir))? {
             let bytes = std::fs::read(&path).map_err(failed("read", &path))?;
             let name = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy().into_owned();
-            self.card.files.insert(name, Mark::of(&bytes));
+            self.card.files.insert(name, FileRecord::of(&bytes));
         }
         let text = toml::to_string(&self.card).expect("cards are plain tables");
         let path = dir.join(Card::FILE);

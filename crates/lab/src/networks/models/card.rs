@@ -39,8 +39,9 @@ pub struct Card {
     pub prompts: usize,
     /// Mean squared error over all positions.
     pub mean_loss: f64,
-    /// The smallest possible one, where known.
-    pub bayes_floor: Option<f64>,
+    /// Bayes loss: the smallest possible one, where known.
+    #[serde(rename = "bayes_floor")]
+    pub bayes_loss: Option<f64>,
     /// Mean squared error over d after all pairs.
     pub last_error_over_d: f64,
     /// Anything else one should know.
@@ -48,15 +49,15 @@ pub struct Card {
     pub remark: String,
     /// How good it is on prompts that everyone can draw again, with intervals.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub judged: Option<Judged>,
+    pub judged: Option<Evaluation>,
     /// Every file beside the card.
-    pub files: BTreeMap<String, Mark>,
+    pub files: BTreeMap<String, FileRecord>,
 }
 
 /// What is shipped, judged on the first evaluation prompts of seed 0 through the last layer's fitted read-out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Judged {
+pub struct Evaluation {
     /// How many prompts.
     pub prompts: usize,
     /// Mean squared error over all positions, and its interval over resampled prompts.
@@ -65,9 +66,9 @@ pub struct Judged {
     pub last_error_over_d: [f64; 3],
 }
 
-impl Judged {
+impl Evaluation {
     /// Judges a network on some prompts.
-    pub fn of(network: &dyn Learner, prompts: &Prompts) -> Result<Judged> {
+    pub fn of(network: &dyn Learner, prompts: &Prompts) -> Result<Evaluation> {
         let last = network.default_steps().last();
         let errors = network.trajectory(prompts, &Steps::single(last))?.errors(prompts, 0).mapv(|e| e * e);
         let of = |values: Vec<f64>| {
@@ -76,7 +77,7 @@ impl Judged {
         };
         let points = prompts.points();
         let scale = 1.0 / prompts.dim() as f64;
-        Ok(Judged {
+        Ok(Evaluation {
             prompts: prompts.count(),
             mean_loss: of(errors.rows().into_iter().map(|row| row.sum() / points as f64).collect()),
             last_error_over_d: of(errors.column(points - 1).iter().map(|e| e * scale).collect()),
@@ -87,17 +88,20 @@ impl Judged {
 /// What a file must be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mark {
+pub struct FileRecord {
     /// Its size.
     pub bytes: u64,
     /// FNV-1a of its bytes, 16 hex digits.
     pub checksum: String,
 }
 
-impl Mark {
+impl FileRecord {
     /// The mark of some bytes.
-    pub fn of(bytes: &[u8]) -> Mark {
-        Mark { bytes: bytes.len() as u64, checksum: format!("{:016x}", fnv1a_of(bytes.iter().copied())) }
+    pub fn of(bytes: &[u8]) -> FileRecord {
+        FileRecord {
+            bytes: bytes.len() as u64,
+            checksum: format!("{:016x}", fnv1a_of(bytes.iter().copied())),
+        }
     }
 }
 
@@ -127,7 +131,7 @@ impl Card {
             let path = dir.join(file);
             let wrong = |why: String| Error::Content { path: path.clone(), why: format!("{why}; {help}") };
             let bytes = std::fs::read(&path).map_err(|e| wrong(format!("cannot be read ({e})")))?;
-            let found = Mark::of(&bytes);
+            let found = FileRecord::of(&bytes);
             if found.bytes != mark.bytes {
                 return Err(wrong(format!("has {} bytes where its card says {}", found.bytes, mark.bytes)));
             }
@@ -143,7 +147,7 @@ impl Card {
 
     /// The card in words, as Markdown.
     pub fn text(&self) -> String {
-        let floor = self.bayes_floor.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
+        let floor = self.bayes_loss.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
         let remark = if self.remark.is_empty() { String::new() } else { format!("\n{}\n", self.remark) };
         let judged = self.judged.as_ref().map_or(String::new(), |judged| {
             let ([loss, low, high], [error, least, most]) = (judged.mean_loss, judged.last_error_over_d);

@@ -2,28 +2,29 @@
 
 mod add;
 mod card;
+pub mod checkpoints;
 mod fingerprint;
-pub mod moments;
 mod shelf;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::Progress;
 use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result, hint};
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
 use crate::networks::experiment::Experiment;
-use crate::probe::{self, Found, Opened, Options, Probed, State};
+use crate::probe::{self, LoadedNetwork, LoadedProbe, Options, Probed, ReadPoint};
 
 pub use add::{Added, Form, add};
-pub use card::{Card, Judged, Mark};
+pub use card::{Card, Evaluation, FileRecord};
 pub use shelf::{Shelved, card, shelf, shelved};
 
 /// A network of the paper: analyses ask for it by name.
-pub struct Named {
+pub struct PaperNetwork {
     /// `r1`, …
     pub name: &'static str,
     /// What it is, in a few words.
@@ -47,7 +48,7 @@ pub const MINIATURE: &str = "miniature";
 /// How the names of networks trained by the paper's recipe end.
 const BY_THE_PAPER: &str = "-paper";
 
-impl Named {
+impl PaperNetwork {
     /// The experiment that trains it: by the paper's recipe where its name says so, else by the fast one.
     pub fn experiment(&self) -> String {
         match self.name.strip_suffix(BY_THE_PAPER) {
@@ -73,23 +74,23 @@ impl Named {
     }
 }
 
-const fn isotropic(name: &'static str, about: &'static str) -> Named {
-    Named { name, about, function: "linear", inputs: "gaussian", dim: 20, points: 41 }
+const fn isotropic(name: &'static str, about: &'static str) -> PaperNetwork {
+    PaperNetwork { name, about, function: "linear", inputs: "gaussian", dim: 20, points: 41 }
 }
 
 /// Every network that an analysis may need.
-pub const NETWORKS: &[Named] = &[
+pub const NETWORKS: &[PaperNetwork] = &[
     isotropic("r1", "Transformer of 12 layers and 8 heads"),
     isotropic("r1-paper", "r1 by the paper's recipe"),
     isotropic("r1-seed1", "r1 from another seed"),
     isotropic("r1-seed2", "r1 from another seed"),
     isotropic("r1-seed3", "r1 from another seed"),
     isotropic("r1-seed4", "r1 from another seed"),
-    isotropic("r1-along", "r1 at twenty moments of its training"),
+    isotropic("r1-along", "r1 at twenty checkpoints of its training"),
     isotropic("r1-relu", "r1 with ReLU in place of softmax"),
-    Named { inputs: "skewed:kappa=100", ..isotropic("r2", "r1 on ill-conditioned data") },
-    Named { inputs: "skewed:kappa=100", ..isotropic("r2-paper", "r2 by the paper's recipe") },
-    Named { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "r1 on noisy labels") },
+    PaperNetwork { inputs: "skewed:kappa=100", ..isotropic("r2", "r1 on ill-conditioned data") },
+    PaperNetwork { inputs: "skewed:kappa=100", ..isotropic("r2-paper", "r2 by the paper's recipe") },
+    PaperNetwork { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "r1 on noisy labels") },
     isotropic("r4", "Transformer of 12 layers and 1 head"),
     isotropic("r5", "Transformer of 24 layers and 8 heads"),
     isotropic("r6-8", "Transformer of 1 head, 8 wide"),
@@ -98,13 +99,21 @@ pub const NETWORKS: &[Named] = &[
     isotropic("r6-64", "Transformer of 1 head, 64 wide"),
     isotropic("r7", "LSTM of 10 layers"),
     isotropic("r7-wide", "LSTM of 10 layers, twice as wide"),
-    Named { function: "relu-2nn", points: 101, ..isotropic("r8", "Transformer on two-layer ReLU networks") },
-    Named { function: "tanh-2nn", points: 101, ..isotropic("r9", "Transformer on two-layer tanh networks") },
-    Named { dim: 5, points: 16, ..isotropic(MINIATURE, "Transformer of 6 layers and 2 heads, d=5") },
+    PaperNetwork {
+        function: "relu-2nn",
+        points: 101,
+        ..isotropic("r8", "Transformer on two-layer ReLU networks")
+    },
+    PaperNetwork {
+        function: "tanh-2nn",
+        points: 101,
+        ..isotropic("r9", "Transformer on two-layer tanh networks")
+    },
+    PaperNetwork { dim: 5, points: 16, ..isotropic(MINIATURE, "Transformer of 6 layers and 2 heads, d=5") },
 ];
 
 /// Finds a network's row by name.
-pub fn named(name: &str) -> Result<&'static Named> {
+pub fn named(name: &str) -> Result<&'static PaperNetwork> {
     NETWORKS.iter().find(|n| n.name == name).ok_or_else(|| Error::UnknownName {
         kind: "network",
         name: name.to_string(),
@@ -117,17 +126,17 @@ pub trait Networks: Send + Sync {
     /// Whether the network of this name is there, and can be asked the first `count` prompts of a seed.
     fn has(&self, name: &str, seed: Seed, count: usize) -> bool;
 
-    /// The network with a read-out fitted for every layer; `tell` hears what is going on.
-    fn probed(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>>;
+    /// The network with a read-out fitted for every layer; `progress` hears what is going on.
+    fn probed(&self, name: &str, progress: Progress) -> Result<Arc<dyn Learner>>;
 
     /// The network with its own, trained read-out at every layer, on that state of the layers before the last.
-    fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>>;
+    fn own_read_out(&self, name: &str, state: ReadPoint) -> Result<Arc<dyn Learner>>;
 
     /// The network itself, to take parts out of it.
-    fn opened(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Opened>;
+    fn opened(&self, name: &str, progress: Progress) -> Result<LoadedProbe>;
 
-    /// The network at moments of its training, with the steps taken by then; none when nothing was kept.
-    fn moments(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn Learner>)>>;
+    /// The network at checkpoints of its training, with the steps taken by then; none when nothing was kept.
+    fn checkpoints(&self, name: &str, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>>;
 }
 
 /// Networks in directories: `plan.toml` and `checkpoint.safetensors` each.
@@ -181,8 +190,8 @@ impl Models {
         Ok(dir)
     }
 
-    fn find(&self, name: &str) -> Result<Found> {
-        probe::find(&self.checked(name)?)
+    fn find(&self, name: &str) -> Result<LoadedNetwork> {
+        probe::load(&self.checked(name)?)
     }
 }
 
@@ -196,27 +205,27 @@ impl Networks for Models {
         self.is_here(name) && (!only_recorded(&self.directory(name)) || seed == Seed(0) && count <= RECORDED)
     }
 
-    fn probed(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Arc<dyn Learner>> {
+    fn probed(&self, name: &str, progress: Progress) -> Result<Arc<dyn Learner>> {
         let dir = self.checked(name)?;
         if only_recorded(&dir) {
             return Ok(Arc::new(Recorded::read(&dir.join(Recorded::FILE), name)?));
         }
-        Ok(Arc::new(self.opened(name, tell)?.probed))
+        Ok(Arc::new(self.opened(name, progress)?.probed))
     }
 
-    fn own_read_out(&self, name: &str, state: State) -> Result<Arc<dyn Learner>> {
+    fn own_read_out(&self, name: &str, state: ReadPoint) -> Result<Arc<dyn Learner>> {
         let found = self.find(name)?;
         Ok(Arc::new(Probed::trained_on(state, found.name, found.weights)))
     }
 
-    fn opened(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Opened> {
-        let opened = self.find(name)?.open(None, &Options::default(), tell)?;
-        opened.notes.iter().for_each(|note| tell(note));
+    fn opened(&self, name: &str, progress: Progress) -> Result<LoadedProbe> {
+        let opened = self.find(name)?.probe(None, &Options::default(), progress)?;
+        opened.notes.iter().for_each(|note| progress(note));
         Ok(opened)
     }
 
-    fn moments(&self, name: &str, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
-        moments::of(&self.checked(name)?, tell)
+    fn checkpoints(&self, name: &str, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+        checkpoints::of(&self.checked(name)?, progress)
     }
 }
 
@@ -240,7 +249,7 @@ fn files_under(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn check_task(named: &Named, experiment: &Experiment, dir: &Path) -> Result<()> {
+fn check_task(named: &PaperNetwork, experiment: &Experiment, dir: &Path) -> Result<()> {
     let task = &experiment.task;
     let found = (task.function.as_str(), task.inputs.as_str(), task.dim, task.points);
     if found == (named.function, named.inputs, named.dim, named.points) {

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use super::{Card, NETWORKS, Named, named};
+use super::{Card, NETWORKS, PaperNetwork, named};
 use crate::error::{Error, Result};
 
 /// What is found in the place of a network.
 pub struct Shelved {
     /// Which network.
-    pub network: &'static Named,
+    pub network: &'static PaperNetwork,
     /// Its card, all files being as it says; `None` where there is no such folder.
     pub card: Result<Option<Card>>,
 }
 
 impl Shelved {
-    fn look(root: &Path, network: &'static Named) -> Shelved {
+    fn look(root: &Path, network: &'static PaperNetwork) -> Shelved {
         let dir = root.join(network.name);
         let checked = || {
             let card = Card::read(&dir)?;
@@ -44,7 +44,7 @@ pub fn shelf(root: &Path) -> Vec<Shelved> {
 /// The networks of these names, in the order of the table; all that are there when none is named.
 pub fn shelved(root: &Path, names: &[String]) -> Result<Vec<Shelved>> {
     names.iter().try_for_each(|name| named(name).map(|_| ()))?;
-    let wanted = |n: &&Named| match names {
+    let wanted = |n: &&PaperNetwork| match names {
         [] => root.join(n.name).exists(),
         _ => names.iter().any(|name| name == n.name),
     };
@@ -57,7 +57,7 @@ pub fn card(root: &Path, name: &str) -> Result<Card> {
     Shelved::look(root, network).card?.ok_or_else(|| Error::BadData(missing(root, network)))
 }
 
-fn missing(root: &Path, network: &Named) -> String {
+fn missing(root: &Path, network: &PaperNetwork) -> String {
     format!(
         "{} is not here; train it ({}) and add it (iclab models add {} RUN)",
         root.join(network.name).display(),

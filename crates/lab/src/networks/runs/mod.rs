@@ -12,7 +12,7 @@
 //! ```
 
 mod log;
-mod state;
+mod status;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,10 +26,10 @@ use crate::error::{Error, Result};
 use crate::networks::devices::{self, Device};
 use crate::networks::experiment::{Experiment, TrainingSpec};
 use crate::networks::tensorboard::EventFile;
-use crate::networks::train::{StepReport, Trainer, bayes_floor};
+use crate::networks::train::{StepReport, Trainer, bayes_loss};
 
 pub use log::{LOG, failure, host, last_lines, note_failure};
-pub use state::{Standing, State, look};
+pub use status::{RunProgress, RunStatus, inspect};
 
 /// One row of `metrics.jsonl`: means over the steps since the last row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,8 +61,9 @@ pub struct RunResult {
     pub prompts: usize,
     /// Mean squared error over all positions.
     pub mean_loss: f64,
-    /// The smallest possible one, where known.
-    pub bayes_floor: Option<f64>,
+    /// Bayes loss: the smallest possible one, where known.
+    #[serde(rename = "bayes_floor")]
+    pub bayes_loss: Option<f64>,
     /// Mean squared error over d after all pairs.
     pub last_error_over_d: f64,
     /// Mean squared error by pairs read.
@@ -147,7 +148,7 @@ impl Run {
         experiment.check()?;
         let dir = directory(root, experiment);
         fs::create_dir_all(&dir).map_err(file_error("create", &dir))?;
-        let lock = state::lock(&dir)?;
+        let lock = status::lock(&dir)?;
         remove_parts(&dir);
         remove_parts(&dir.join("kept"));
         let write = |path: PathBuf, bytes: &[u8]| engine::model::checkpoint::write_whole(&path, bytes);
@@ -290,7 +291,7 @@ impl Run {
             steps: self.done(),
             prompts,
             mean_loss: errors.iter().sum::<f64>() / errors.len() as f64,
-            bayes_floor: bayes_floor(&task.function, &task.inputs, task.dim, task.points)?,
+            bayes_loss: bayes_loss(&task.function, &task.inputs, task.dim, task.points)?,
             last_error_over_d: errors[errors.len() - 1] / task.dim as f64,
             errors,
         })
@@ -317,7 +318,7 @@ impl Floor {
         let shape = (report.dims, report.points);
         if self.shape != shape {
             let task = &experiment.task;
-            self.value = bayes_floor(&task.function, &task.inputs, report.dims, report.points)?;
+            self.value = bayes_loss(&task.function, &task.inputs, report.dims, report.points)?;
             self.shape = shape;
         }
         Ok(self.value)

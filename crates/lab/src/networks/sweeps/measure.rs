@@ -8,7 +8,7 @@ use super::plan::{Point, Quality, Sweep};
 use crate::analyses::kit::setting::{HALF_OCTAVES, middle_of};
 use crate::compare::Comparison;
 use crate::compare::rates::Trend;
-use crate::data::prompts::{Prompts, Task};
+use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
@@ -88,14 +88,14 @@ impl<'a> Bench<'a> {
         let Some(result) = runs::finished(&dir) else { return Ok(None) };
         (self.tell)(&sweep.label(point));
         let rows = runs::read_metrics(&dir)?;
-        let found = probe::find(&dir)?;
+        let found = probe::load(&dir)?;
         let task = &point.experiment.task;
         let tested = sweep.test.inputs.iter().map(|inputs| self.test(&found.weights, task, inputs));
         let tested = tested.collect::<Result<_>>()?;
         let layers = match self.baselines(task)? {
             None => None,
             Some(baselines) => {
-                let probed = found.open(None, &Options::default(), self.tell)?.probed;
+                let probed = found.probe(None, &Options::default(), self.tell)?.probed;
                 let path = probed.trajectory(&baselines.prompts, &probed.default_steps())?;
                 Some(among(&path, &baselines)?)
             }
@@ -124,8 +124,7 @@ impl<'a> Bench<'a> {
     }
 
     fn make_baselines(&self, task: &TaskSpec) -> Result<Option<Baselines>> {
-        let Some(exact) = Task::new(&task.function, &task.inputs, task.dim, task.points)?.best_learner()
-        else {
+        let Some(exact) = task.build()?.best_learner() else {
             return Ok(None);
         };
         // Under noise all of them act on S + λI; ill-conditioned inputs need smaller steps (E7).
@@ -147,7 +146,7 @@ impl<'a> Bench<'a> {
 }
 
 fn sample(task: &TaskSpec, count: usize) -> Result<Prompts> {
-    Ok(Task::new(&task.function, &task.inputs, task.dim, task.points)?.sample(Seed(0), "sweep", 0, count))
+    Ok(task.build()?.sample(Seed(0), "sweep", 0, count))
 }
 
 /// Every layer's best match among the steps of algorithms.

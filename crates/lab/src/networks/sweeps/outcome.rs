@@ -57,7 +57,7 @@ fn points(sweep: &Sweep, measured: &[Measured]) -> Table {
         let mut row = vec![run.point.to_string()];
         row.extend(sweep.points[run.point].values.iter().map(plain));
         row.push(result.steps.to_string());
-        row.extend([Some(result.mean_loss), result.bayes_floor, Some(result.last_error_over_d)].map(number));
+        row.extend([Some(result.mean_loss), result.bayes_loss, Some(result.last_error_over_d)].map(number));
         row.push(run.reached.map_or(String::new(), |r| r.step.to_string()));
         row.push(number(run.reached.map(|r| r.seconds)));
         row.extend(

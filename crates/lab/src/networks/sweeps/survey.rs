@@ -2,7 +2,7 @@
 
 use super::folder::SweepFolder;
 use super::slurm::{self, Queued};
-use crate::networks::runs::{self, LOG, Standing, State, last_lines};
+use crate::networks::runs::{self, LOG, RunProgress, RunStatus, last_lines};
 
 /// Lines of a failed point's log that are shown.
 const LINES: usize = 5;
@@ -10,7 +10,7 @@ const LINES: usize = 5;
 /// How far one point is.
 pub struct PointStatus {
     /// What its directory says.
-    pub standing: Standing,
+    pub standing: RunProgress,
     /// Its task in the queue of a cluster.
     pub task: Option<Queued>,
     /// How its last task on a cluster ended, where that is remembered.
@@ -20,26 +20,26 @@ pub struct PointStatus {
 impl PointStatus {
     /// Whether its run is done.
     pub fn is_finished(&self) -> bool {
-        matches!(self.standing.state, State::Finished(_))
+        matches!(self.standing.status, RunStatus::Finished(_))
     }
 
     /// Whether its run ended with an error.
     pub fn is_failed(&self) -> bool {
-        matches!(self.standing.state, State::Failed(_))
+        matches!(self.standing.status, RunStatus::Failed(_))
     }
 
     /// Whether a process is training it.
     pub fn is_running(&self) -> bool {
-        matches!(self.standing.state, State::Running)
+        matches!(self.standing.status, RunStatus::Running)
     }
 
     /// In a few words.
     pub fn word(&self) -> String {
-        match (&self.standing.state, &self.task, &self.ended) {
-            (State::Finished(_) | State::Running, ..) => self.standing.state.word().to_string(),
+        match (&self.standing.status, &self.task, &self.ended) {
+            (RunStatus::Finished(_) | RunStatus::Running, ..) => self.standing.status.word().to_string(),
             (_, Some(task), _) => task.words(),
-            (State::Interrupted | State::NotBegun, None, Some(ended)) if ended != "COMPLETED" => {
-                format!("{} ({})", self.standing.state.word(), ended.to_lowercase())
+            (RunStatus::Interrupted | RunStatus::NotBegun, None, Some(ended)) if ended != "COMPLETED" => {
+                format!("{} ({})", self.standing.status.word(), ended.to_lowercase())
             }
             (state, ..) => state.word().to_string(),
         }
@@ -60,7 +60,7 @@ pub fn survey(folder: &SweepFolder) -> (Vec<PointStatus>, Vec<String>) {
     }
     let points = folder.sweep.points.iter().enumerate();
     let seen = points.map(|(i, point)| PointStatus {
-        standing: runs::look(&point.dir(&folder.runs), &point.experiment),
+        standing: runs::inspect(&point.dir(&folder.runs), &point.experiment),
         task: tasks.as_mut().and_then(|tasks| tasks.remove(&i)),
         ended: ended.remove(&i),
     });

@@ -61,7 +61,7 @@ impl StepSpec {
     /// The step's prompts.
     fn sample(&self, experiment: &Experiment) -> Result<Prompts> {
         let (spec, task) = (&experiment.training, &experiment.task);
-        let task = Task::new(&task.function, &task.inputs, self.dims, self.points)?;
+        let task = task.in_dims(self.dims, self.points)?;
         Ok(task.sample(Seed(spec.seed), "train", self.step * spec.batch as u64, spec.batch))
     }
 
@@ -185,7 +185,7 @@ impl Trainer {
     /// Mean squared error by pairs read, over `count` fresh prompts of the whole task.
     pub fn evaluate(&self, count: usize) -> Result<Vec<f64>> {
         let task = &self.experiment.task;
-        let task = Task::new(&task.function, &task.inputs, task.dim, task.points)?;
+        let task = task.build()?;
         let seed = Seed(self.experiment.training.seed);
         let mut sums = vec![0.0; task.points];
         let mut add = |prompts: &Prompts, predictions: Array2<f64>| {
@@ -235,7 +235,7 @@ fn fresh(network: &Network, layout: &ParamLayout, spec: &TrainingSpec) -> Vec<f3
 /// The smallest mean loss any predictor can have on a task with `dims` dimensions and `points` points: exact for noiseless
 /// linear functions of isotropic inputs, (d−t) at t < d; by ridge on sampled prompts where labels are noisy; unknown
 /// (`None`) for the rest. (On ill-conditioned inputs least squares is not the best before t = d: the spectrum is known.)
-pub fn bayes_floor(function: &str, inputs: &str, dims: usize, points: usize) -> Result<Option<f64>> {
+pub fn bayes_loss(function: &str, inputs: &str, dims: usize, points: usize) -> Result<Option<f64>> {
     let task = Task::new(function, inputs, dims, points)?;
     let name = function.split(':').next().unwrap_or_default();
     if name == "linear" && inputs == "gaussian" {
@@ -254,11 +254,11 @@ mod tests {
 
     #[test]
     fn floors_agree_where_both_are_known() {
-        let exact = bayes_floor("linear", "gaussian", 20, 41).unwrap().unwrap();
+        let exact = bayes_loss("linear", "gaussian", 20, 41).unwrap().unwrap();
         assert!((exact - 5.122).abs() < 1e-3);
-        let sampled = bayes_floor("noisy-linear:sigma=0.001", "gaussian", 20, 41).unwrap().unwrap();
+        let sampled = bayes_loss("noisy-linear:sigma=0.001", "gaussian", 20, 41).unwrap().unwrap();
         assert!((sampled / exact - 1.0).abs() < 0.05, "{sampled} {exact}");
-        assert!(bayes_floor("relu-2nn", "gaussian", 20, 41).unwrap().is_none());
-        assert!(bayes_floor("linear", "skewed:kappa=100", 20, 41).unwrap().is_none());
+        assert!(bayes_loss("relu-2nn", "gaussian", 20, 41).unwrap().is_none());
+        assert!(bayes_loss("linear", "skewed:kappa=100", 20, 41).unwrap().is_none());
     }
 }

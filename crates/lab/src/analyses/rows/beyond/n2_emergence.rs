@@ -13,7 +13,7 @@ use crate::findings::claims::{Bound, Claim, Kind};
 use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
-use crate::networks::models::moments::{FITTED, RECORDED};
+use crate::networks::models::checkpoints::{FITTED, RECORDED};
 use crate::registry::Id;
 use crate::solvers;
 

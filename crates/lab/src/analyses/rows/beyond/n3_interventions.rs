@@ -13,7 +13,7 @@ use crate::findings::figure::{
 };
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory};
-use crate::probe::{Change, Instead, MEAN_PROMPTS, Means, Opened, Part, Probed};
+use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Part, Probed, Replacement};
 use crate::solvers;
 
 /// Its row of the table.
@@ -110,35 +110,36 @@ impl Bench {
 }
 
 /// Takes out every layer on `count` prompts, and every head on a quarter of them. `tell` hears what is going on.
-pub fn measure(opened: &Opened, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Effects> {
+pub fn measure(opened: &LoadedProbe, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Effects> {
     let (spec, probed) = (&opened.task, &opened.probed);
-    let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
+    let task = spec.build()?;
     tell("measuring what each part says on average");
-    let means = Means::measure(probed.weights(), &task, Seed(opened.seed), MEAN_PROMPTS)?;
+    let means = MeanOutputs::measure(probed.weights(), &task, Seed(opened.seed), MEAN_PROMPTS)?;
     let bench = Bench::new(&task, Seed(opened.seed), count)?;
-    let look = |bench: &Bench, part, to| bench.look(&probed.changed(&[Change { part, to }], Some(&means))?);
+    let look =
+        |bench: &Bench, part, with| bench.look(&probed.ablated(&[Ablation { part, with }], Some(&means))?);
     let mut layers = Vec::new();
     for layer in 1..=probed.layers() {
         tell(&format!("without layer {layer} of {}", probed.layers()));
         let part = Part::Layer(layer);
-        layers.push([look(&bench, part, Instead::Nothing)?, look(&bench, part, Instead::Mean)?]);
+        layers.push([look(&bench, part, Replacement::Zero)?, look(&bench, part, Replacement::Mean)?]);
     }
     let few = Bench::new(&task, Seed(opened.seed), count.div_ceil(4))?;
     let mut heads = Vec::new();
     for layer in 1..=probed.layers() {
         tell(&format!("without the heads of layer {layer} of {}", probed.layers()));
-        let head = |head| look(&few, Part::Head { layer, head }, Instead::Mean);
+        let head = |head| look(&few, Part::Head { layer, head }, Replacement::Mean);
         heads.push((0..means.heads()).map(head).collect::<Result<_>>()?);
     }
     Ok(Effects { whole: bench.look(probed)?, layers, heads, whole_for_heads: few.look(probed)? })
 }
 
 /// The measured effects as tables and figures.
-pub fn outcome(opened: &Opened, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Outcome> {
+pub fn outcome(opened: &LoadedProbe, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Outcome> {
     Ok(measured(opened, count, tell)?.1)
 }
 
-fn measured(opened: &Opened, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<(Effects, Outcome)> {
+fn measured(opened: &LoadedProbe, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<(Effects, Outcome)> {
     let effects = measure(opened, count, tell)?;
     let name = opened.probed.id().to_string();
     let last = opened.task.points - 1;

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::findings::claims::{Bound, Claim, Kind};
 use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
 use crate::learners::Trajectory;
-use crate::probe::State;
+use crate::probe::ReadPoint;
 use crate::stats::bootstrap;
 
 /// Its rows of the table.
@@ -87,7 +87,7 @@ fn own_read_out(lab: &Lab) -> Result<Outcome> {
     let layers = lab.layers(setting.network)?;
     let fitted = lab.network(setting.network)?.trajectory(&prompts, &layers)?;
     let own = |state| lab.own_read_out(setting.network, state)?.trajectory(&prompts, &layers);
-    let (raw, normalised) = (own(State::Raw)?, own(State::Normalised)?);
+    let (raw, normalised) = (own(ReadPoint::Raw)?, own(ReadPoint::Normalised)?);
     let before = layers.last().saturating_sub(1).max(1);
     let lost = |of: &Trajectory| {
         let errors = [of, &fitted].map(|path| path.squared_errors(&prompts, before, LAST));

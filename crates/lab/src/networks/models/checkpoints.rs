@@ -1,9 +1,9 @@
-//! A network at moments of its training: checkpoints that a run kept, or what they said.
+//! A network at checkpoints of its training: checkpoints that a run kept, or what they said.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::data::prompts::Task;
+use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::learners::Learner;
@@ -34,8 +34,8 @@ pub fn kept(dir: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// Every kept moment as a learner. `tell` hears what is going on.
-pub fn of(dir: &Path, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+/// Every kept moment as a learner. `progress` hears what is going on.
+pub fn of(dir: &Path, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
     let kept = kept(dir);
     if kept.len() < 2 {
         let why =
@@ -47,7 +47,7 @@ pub fn of(dir: &Path, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn 
         if Recorded::is(&path) {
             return Ok((step, Arc::new(Recorded::read(&path, &format!("step {step}"))?)));
         }
-        tell(&format!("read-outs for step {step}, checkpoint {} of {count}", i + 1));
+        progress(&format!("read-outs for step {step}, checkpoint {} of {count}", i + 1));
         Ok((step, Arc::new(probed(&path)?)))
     };
     kept.into_iter().enumerate().map(open).collect()
@@ -55,9 +55,9 @@ pub fn of(dir: &Path, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<(u64, Arc<dyn 
 
 /// A kept checkpoint with a read-out for every layer.
 pub fn probed(checkpoint: &Path) -> Result<Probed> {
-    let found = probe::find(checkpoint)?;
+    let found = probe::load(checkpoint)?;
     let spec = found.task.clone().unwrap_or_else(|| probe::usual_task(found.weights.network.features()));
-    let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
+    let task = spec.build()?;
     let seed = Seed(found.seed.unwrap_or(0));
     let options = Options { prompts: Some(FITTED), held_out: JUDGED, ..Options::default() };
     Probed::fit_with(found.name, found.weights, &task, seed, &options, &|_| ())

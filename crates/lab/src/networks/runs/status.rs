@@ -10,9 +10,9 @@ use crate::networks::experiment::Experiment;
 
 /// How far a run is.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct RunProgress {
     /// What is happening to it.
-    pub state: State,
+    pub status: RunStatus,
     /// Steps that are safe: after the last checkpoint, or of the last row of metrics while it is being trained.
     pub step: u64,
     /// Loss in the last row of metrics.
@@ -23,7 +23,7 @@ pub struct Standing {
 
 /// What is happening to a run.
 #[derive(Clone, Debug)]
-pub enum State {
+pub enum RunStatus {
     /// Nobody has begun it.
     NotBegun,
     /// A process is training it.
@@ -36,38 +36,38 @@ pub enum State {
     Finished(RunResult),
 }
 
-impl State {
+impl RunStatus {
     /// In one word.
     pub fn word(&self) -> &'static str {
         match self {
-            State::NotBegun => "not begun",
-            State::Running => "running",
-            State::Interrupted => "interrupted",
-            State::Failed(_) => "failed",
-            State::Finished(_) => "finished",
+            RunStatus::NotBegun => "not begun",
+            RunStatus::Running => "running",
+            RunStatus::Interrupted => "interrupted",
+            RunStatus::Failed(_) => "failed",
+            RunStatus::Finished(_) => "finished",
         }
     }
 }
 
 /// Looks at a run's directory. What cannot be read counts as not there.
-pub fn look(dir: &Path, experiment: &Experiment) -> Standing {
+pub fn inspect(dir: &Path, experiment: &Experiment) -> RunProgress {
     let rows = read_metrics(dir).unwrap_or_default();
     let last = rows.last();
     let saved = engine::model::checkpoint::metadata(&dir.join(CHECKPOINT)).ok();
     let saved = saved.and_then(|metadata| metadata.get("step")?.parse().ok());
-    let state = match finished(dir) {
-        Some(result) => State::Finished(result),
-        None if is_open(dir) => State::Running,
+    let status = match finished(dir) {
+        Some(result) => RunStatus::Finished(result),
+        None if is_open(dir) => RunStatus::Running,
         None => match failure(dir) {
-            Some(why) => State::Failed(why),
-            None if saved.is_some() || dir.is_dir() => State::Interrupted,
-            None => State::NotBegun,
+            Some(why) => RunStatus::Failed(why),
+            None if saved.is_some() || dir.is_dir() => RunStatus::Interrupted,
+            None => RunStatus::NotBegun,
         },
     };
     let reached = last.map_or(0, |row| row.step);
-    let step = match &state {
-        State::Finished(result) => result.steps,
-        State::Running => reached.max(saved.unwrap_or(0)),
+    let step = match &status {
+        RunStatus::Finished(result) => result.steps,
+        RunStatus::Running => reached.max(saved.unwrap_or(0)),
         _ => saved.unwrap_or(0),
     };
     // The pace of the last rows alone: a curriculum makes later steps slower, and a resumed process counts from 0.
@@ -77,8 +77,8 @@ pub fn look(dir: &Path, experiment: &Experiment) -> Standing {
         (steps > 0 && seconds > 0.0).then(|| seconds / steps as f64)
     });
     let left = experiment.training.steps.saturating_sub(step) as f64;
-    let seconds_left = pace.map(|pace| pace * left).filter(|_| !matches!(state, State::Finished(_)));
-    Standing { state, step, loss: last.map(|row| row.loss), seconds_left }
+    let seconds_left = pace.map(|pace| pace * left).filter(|_| !matches!(status, RunStatus::Finished(_)));
+    RunProgress { status, step, loss: last.map(|row| row.loss), seconds_left }
 }
 
 /// Whether a process holds the lock of a run. Asking takes it for a moment, which [`lock`] forgives.

@@ -7,7 +7,7 @@ use engine::interchange;
 
 use super::saved::{Saved, beside, hash};
 use super::{Options, Probed};
-use crate::data::prompts::Task;
+use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::networks::Weights;
@@ -15,7 +15,7 @@ use crate::networks::experiment::{Experiment, TaskSpec};
 
 /// A network that was found, and what is known about it.
 #[derive(Clone)]
-pub struct Found {
+pub struct LoadedNetwork {
     /// For tables and legends.
     pub name: String,
     /// The network.
@@ -29,7 +29,7 @@ pub struct Found {
 }
 
 /// A network with read-outs.
-pub struct Opened {
+pub struct LoadedProbe {
     /// The learner.
     pub probed: Probed,
     /// The prompts its read-outs were fitted to.
@@ -48,14 +48,14 @@ pub fn usual_task(features: usize) -> TaskSpec {
 }
 
 /// Finds the network of a run directory, a checkpoint of iclab, or a network of another program.
-pub fn find(path: &Path) -> Result<Found> {
+pub fn load(path: &Path) -> Result<LoadedNetwork> {
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if path.join("plan.toml").is_file() {
         let experiment = Experiment::read(&path.join("plan.toml"))?;
         let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
         let checkpoint = path.join("checkpoint.safetensors");
         let weights = Arc::new(Weights::read(&checkpoint, network)?);
-        return Ok(Found {
+        return Ok(LoadedNetwork {
             name: experiment.name,
             weights,
             task: Some(experiment.task),
@@ -77,7 +77,7 @@ pub fn find(path: &Path) -> Result<Found> {
     };
     let experiment = own.get("experiment").and_then(|text| Experiment::parse(text, path).ok());
     let weights = Weights::new(model.network, model.params);
-    Ok(Found {
+    Ok(LoadedNetwork {
         name: experiment.as_ref().map_or_else(|| stem(path), |e| e.name.clone()),
         weights: Arc::new(weights),
         task: experiment.as_ref().map(|e| e.task.clone()),
@@ -86,15 +86,10 @@ pub fn find(path: &Path) -> Result<Found> {
     })
 }
 
-impl Found {
+impl LoadedNetwork {
     /// Gives every layer a read-out: the saved ones where they belong to these weights and were fitted as asked, else
     /// fresh ones. Those fitted the usual way are saved. `task` is for networks that do not say theirs.
-    pub fn open(
-        self,
-        task: Option<TaskSpec>,
-        options: &Options,
-        tell: &(dyn Fn(&str) + Sync),
-    ) -> Result<Opened> {
+    pub fn probe(self, task: Option<TaskSpec>, options: &Options, progress: Progress) -> Result<LoadedProbe> {
         if let Some(own) = self.task.as_ref().filter(|own| task.as_ref().is_some_and(|given| given != *own)) {
             let TaskSpec { function, inputs, dim, points } = own;
             let why = format!(
@@ -117,7 +112,7 @@ impl Found {
             {
                 let Saved { read_outs, fit, task, seed, .. } = saved;
                 let probed = Probed::new(self.name, self.weights, read_outs, Some(fit));
-                return Ok(Opened { probed, task, seed, saved: Some(path), notes });
+                return Ok(LoadedProbe { probed, task, seed, saved: Some(path), notes });
             }
             Some(Err(why)) => {
                 notes.push(format!("{} cannot be used ({why}) and is replaced", path.display()))
@@ -125,9 +120,9 @@ impl Found {
             _ => {}
         }
         let spec = asked.unwrap_or_else(|| usual_task(self.weights.network.features()));
-        let task = Task::new(&spec.function, &spec.inputs, spec.dim, spec.points)?;
+        let task = spec.build()?;
         let seed = self.seed.unwrap_or(0);
-        let probed = Probed::fit_with(self.name, self.weights, &task, Seed(seed), options, tell)?;
+        let probed = Probed::fit_with(self.name, self.weights, &task, Seed(seed), options, progress)?;
         if usual {
             let fit = probed.fit.clone().expect("just fitted");
             let read_outs = probed.read_outs.clone();
@@ -138,6 +133,6 @@ impl Found {
                 ));
             }
         }
-        Ok(Opened { probed, task: spec, seed, saved: None, notes })
+        Ok(LoadedProbe { probed, task: spec, seed, saved: None, notes })
     }
 }

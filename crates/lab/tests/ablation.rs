@@ -1,10 +1,10 @@
-//! Layers and heads taken out of a network.
+//! Ablations: layers and heads of a network replaced by zero or by their mean.
 
 use std::sync::Arc;
 
 use engine::model::networks::{Gpt2Config, LstmConfig, Network};
 use lab::networks::Weights;
-use lab::probe::{self, Change, Instead, Means, Options, Part, Probed};
+use lab::probe::{self, Ablation, MeanOutputs, Options, Part, Probed, Replacement};
 use lab::{Learner, Questions, Seed, Steps, Task};
 use ndarray::s;
 
@@ -46,8 +46,9 @@ fn values(probed: &Probed) -> ndarray::Array3<f64> {
 }
 
 fn without(probed: &Probed, parts: impl IntoIterator<Item = Part>) -> Probed {
-    let changes: Vec<Change> = parts.into_iter().map(|part| Change { part, to: Instead::Nothing }).collect();
-    probed.changed(&changes, None).unwrap()
+    let ablations: Vec<Ablation> =
+        parts.into_iter().map(|part| Ablation { part, with: Replacement::Zero }).collect();
+    probed.ablated(&ablations, None).unwrap()
 }
 
 fn largest(a: &ndarray::Array3<f64>, b: &ndarray::Array3<f64>) -> f64 {
@@ -80,7 +81,7 @@ fn without_all_layers_the_read_in_is_left() {
         assert_eq!(found.slice(s![layer, .., ..]), found.slice(s![0, .., ..]), "layer {layer}");
     }
     assert_eq!(found.slice(s![0, .., ..]), values(&trained).slice(s![0, .., ..]));
-    assert_eq!(nothing.id().to_string(), "x:readout=trained,skip=1+2+3");
+    assert_eq!(nothing.id().to_string(), "x:readout=trained,ablate=zero:1+zero:2+zero:3");
 }
 
 #[test]
@@ -102,12 +103,12 @@ fn silencing_all_heads_of_a_layer_is_a_layer_without_attention() {
 fn means_are_those_of_the_prompts() {
     let whole = Probed::trained("x".into(), Arc::new(weights(|_, _| ())));
     let one = task().sample(Seed(1), "probe/means", 0, 8);
-    let means = Means::measure(whole.weights(), &task(), Seed(1), 8).unwrap();
+    let means = MeanOutputs::measure(whole.weights(), &task(), Seed(1), 8).unwrap();
     let parts = [Part::Layer(2), Part::Head { layer: 1, head: 1 }];
     for part in parts {
-        let changed = whole.changed(&[Change { part, to: Instead::Mean }], Some(&means)).unwrap();
+        let ablated = whole.ablated(&[Ablation { part, with: Replacement::Mean }], Some(&means)).unwrap();
         let steps = Steps::range(0, LAYERS as u64);
-        let (a, b) = (changed.trajectory(&one, &steps).unwrap(), whole.trajectory(&one, &steps).unwrap());
+        let (a, b) = (ablated.trajectory(&one, &steps).unwrap(), whole.trajectory(&one, &steps).unwrap());
         assert!(largest(&a.values, &b.values) > 1e-4, "{part:?} says the same to all");
     }
     // The mean of what a layer adds, taken by hand.
@@ -116,12 +117,13 @@ fn means_are_those_of_the_prompts() {
     runner.set_tokens(&lab::networks::tokens(&one, 3)).unwrap();
     runner.forward(whole.weights().params());
     let (before, after) = (runner.hidden(1).to_vec(), runner.hidden(2).to_vec());
-    let changed = whole.changed(&[Change { part: Part::Layer(2), to: Instead::Mean }], Some(&means)).unwrap();
+    let ablated =
+        whole.ablated(&[Ablation { part: Part::Layer(2), with: Replacement::Mean }], Some(&means)).unwrap();
     let by_hand = |position: usize, e: usize| {
         let at = |b: usize| (b * 16 + position) * 16 + e;
         (0..8).map(|b| f64::from(after[at(b)]) - f64::from(before[at(b)])).sum::<f64>() / 8.0
     };
-    let output = changed.interventions()[0].output.clone().unwrap();
+    let output = ablated.interventions()[0].output.clone().unwrap();
     for position in [0, 5, 15] {
         for e in 0..16 {
             assert!((f64::from(output[position * 16 + e]) - by_hand(position, e)).abs() < 1e-5);
@@ -130,23 +132,23 @@ fn means_are_those_of_the_prompts() {
 }
 
 #[test]
-fn answers_of_a_changed_network_are_what_its_trajectory_says() {
+fn answers_of_an_ablated_network_are_what_its_trajectory_says() {
     let whole = probed(weights(|_, _| ()));
-    let means = Means::measure(whole.weights(), &task(), Seed(1), 64).unwrap();
-    let changes = [
-        Change { part: Part::Layer(1), to: Instead::Mean },
-        Change { part: Part::Head { layer: 2, head: 0 }, to: Instead::Nothing },
-        Change { part: Part::Head { layer: 3, head: 1 }, to: Instead::Mean },
+    let means = MeanOutputs::measure(whole.weights(), &task(), Seed(1), 64).unwrap();
+    let ablations = [
+        Ablation { part: Part::Layer(1), with: Replacement::Mean },
+        Ablation { part: Part::Head { layer: 2, head: 0 }, with: Replacement::Zero },
+        Ablation { part: Part::Head { layer: 3, head: 1 }, with: Replacement::Mean },
     ];
-    let changed = whole.changed(&changes, Some(&means)).unwrap();
-    assert_eq!(changed.id().to_string(), "x:head=3.1,mean=1,silence=2.0");
+    let ablated = whole.ablated(&ablations, Some(&means)).unwrap();
+    assert_eq!(ablated.id().to_string(), "x:ablate=mean:1+zero:2.0+mean:3.1");
     let prompts = task().sample(Seed(3), "t", 0, 5);
     let steps = Steps::range(0, LAYERS as u64);
-    let trajectory = changed.trajectory(&prompts, &steps).unwrap().values;
+    let trajectory = ablated.trajectory(&prompts, &steps).unwrap().values;
     for t in [1, 4, 7] {
         let queries = prompts.xs.slice(s![.., t..t + 1, ..]).to_owned();
         let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
-        let answers = changed.answers(&questions, &steps).unwrap();
+        let answers = ablated.answers(&questions, &steps).unwrap();
         for (i, v) in trajectory.slice(s![.., .., t]).indexed_iter() {
             let a = answers[[i.0, i.1, 0, 0]];
             assert!((a - v).abs() < 1e-3 * (1.0 + v.abs()), "layer {} t={t}: {a} {v}", i.0);
@@ -154,15 +156,15 @@ fn answers_of_a_changed_network_are_what_its_trajectory_says() {
     }
     // A query past the last position that has a mean is an error, not a guess.
     let questions = Questions::reask(prompts, 8);
-    assert!(changed.answers(&questions, &steps).unwrap_err().to_string().contains("16 positions"));
+    assert!(ablated.answers(&questions, &steps).unwrap_err().to_string().contains("16 positions"));
 }
 
 #[test]
 fn parts_that_do_not_exist_are_refused() {
     let whole = Probed::trained("x".into(), Arc::new(weights(|_, _| ())));
     let refused = |part| {
-        let changes = [Change { part, to: Instead::Nothing }];
-        whole.changed(&changes, None).err().unwrap().to_string()
+        let ablations = [Ablation { part, with: Replacement::Zero }];
+        whole.ablated(&ablations, None).err().unwrap().to_string()
     };
     assert!(refused(Part::Layer(0)).contains("accepted: 1 to 3"));
     assert!(refused(Part::Layer(4)).contains("accepted: 1 to 3"));
@@ -170,12 +172,26 @@ fn parts_that_do_not_exist_are_refused() {
     let lstm = Network::Lstm(LstmConfig { features: 3, width: 8, layers: 2 });
     let lstm = Weights::new(lstm.clone(), lstm.layout().initial(&Seed(1)));
     let lstm = Probed::trained("x".into(), Arc::new(lstm));
-    let change = Change { part: Part::Layer(1), to: Instead::Nothing };
-    assert!(lstm.changed(&[change], None).err().unwrap().to_string().contains("Transformer"));
-    for (setting, value) in [("skip", "x"), ("skip", "1.2"), ("head", "3"), ("silence", "1.+2")] {
-        let message = Change::parse(setting, value).unwrap_err().to_string();
+    let ablation = Ablation { part: Part::Layer(1), with: Replacement::Zero };
+    assert!(lstm.ablated(&[ablation], None).err().unwrap().to_string().contains("Transformer"));
+    let bad = [("ablate", "7"), ("ablate", "one:7"), ("ablate", "zero:7."), ("ablate", "mean:1+")];
+    let older = [("skip", "x"), ("skip", "1.2"), ("head", "3"), ("silence", "1.+2"), ("skip", "zero:1")];
+    for (setting, value) in bad.into_iter().chain(older) {
+        let message = Ablation::parse(setting, value).unwrap_err().to_string();
         assert!(message.contains("accepted"), "{message}");
     }
     let message = probe::build("none,skipp=1", &|_| ()).err().unwrap().to_string();
     assert!(message.contains("did you mean skip"), "{message}");
+}
+
+#[test]
+fn older_spellings_mean_the_same() {
+    let texts = |setting: &str, value: &str| -> Vec<String> {
+        Ablation::parse(setting, value).unwrap().iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(texts("ablate", "zero:7.3+8+mean:1"), ["zero:7.3", "zero:8", "mean:1"]);
+    assert_eq!(texts("skip", "7+8"), texts("ablate", "zero:7+8"));
+    assert_eq!(texts("mean", "7"), texts("ablate", "mean:7"));
+    assert_eq!(texts("silence", "7.0+7.1"), texts("ablate", "zero:7.0+7.1"));
+    assert_eq!(texts("head", "7.3"), texts("ablate", "mean:7.3"));
 }
