@@ -1,4 +1,4 @@
-//! Laws that every row of every registry obeys. A new row is tested by being registered.
+//! Properties that every row of every registry has. A new row is tested by being registered.
 
 use lab::linalg::random_orthogonal;
 use lab::registry::Spec;
@@ -203,7 +203,7 @@ fn every_row_declares_its_settings_honestly() {
 }
 
 #[test]
-fn every_function_and_input_law_samples_the_same_bits_in_any_batch() {
+fn every_function_and_input_distribution_samples_the_same_bits_in_any_batch() {
     for function in lab::data::functions::FUNCTIONS {
         for inputs in lab::data::inputs::INPUTS {
             let task = Task::new(function.name, inputs.name, 5, 7).unwrap();

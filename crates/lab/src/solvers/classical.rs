@@ -3,7 +3,7 @@
 use ndarray::{Array3, Array4};
 use rayon::prelude::*;
 
-use super::problem::{Moments, Problem};
+use super::problem::{Problem, SufficientStatistics};
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
@@ -79,13 +79,19 @@ impl<A: InContext> Classical<A> {
         mut visit: impl FnMut(usize, &Problem),
     ) {
         let dim = xs.len() / ys.len();
-        let mut moments = Moments::new(dim, self.lambda);
+        let mut statistics = SufficientStatistics::new(dim, self.lambda);
         for t in 0..=last {
             if t > 0 {
-                moments.add(&xs[(t - 1) * dim..t * dim], ys[t - 1]);
+                statistics.add(&xs[(t - 1) * dim..t * dim], ys[t - 1]);
             }
-            let problem =
-                Problem { prompt: b, xs: &xs[..t * dim], ys: &ys[..t], dim, s: &moments.s, c: &moments.c };
+            let problem = Problem {
+                prompt: b,
+                xs: &xs[..t * dim],
+                ys: &ys[..t],
+                dim,
+                s: &statistics.s,
+                c: &statistics.c,
+            };
             visit(t, &problem);
         }
     }

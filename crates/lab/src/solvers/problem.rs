@@ -41,16 +41,16 @@ impl Problem<'_> {
 }
 
 /// S and c of a growing prefix, updated pair by pair.
-pub(super) struct Moments {
+pub(super) struct SufficientStatistics {
     pub s: Vec<f64>,
     pub c: Vec<f64>,
 }
 
-impl Moments {
-    pub fn new(dim: usize, lambda: f64) -> Moments {
+impl SufficientStatistics {
+    pub fn new(dim: usize, lambda: f64) -> SufficientStatistics {
         let mut s = vec![0.0; dim * dim];
         s.iter_mut().step_by(dim + 1).for_each(|v| *v = lambda);
-        Moments { s, c: vec![0.0; dim] }
+        SufficientStatistics { s, c: vec![0.0; dim] }
     }
 
     pub fn add(&mut self, x: &[f64], y: f64) {
