@@ -1,11 +1,10 @@
 //! The numbers behind every picture: tidy CSV, one observation a row, floats that read back bit for bit.
 
-use lab::findings::figure::{At, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Table};
+use lab::findings::{At, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Table};
 
 const LINES: [&str; 6] = ["series", "x", "y", "low", "high", "grade"];
 const HEATMAP: [&str; 7] =
     ["x_step", "y_step", "value", "is_best", "best_low_step", "best_high_step", "floor"];
-
 const BLOCKS: [&str; 6] = ["matrix", "row_slot", "row", "column_slot", "column", "weight"];
 
 /// All numbers of a figure. `panel` counts from 1; a figure that mixes panel kinds has the columns of all.
@@ -14,33 +13,32 @@ const BLOCKS: [&str; 6] = ["matrix", "row_slot", "row", "column_slot", "column",
 /// `x_step,y_step,value,is_best,best_low_step,best_high_step,floor`, the interval only on the best row. Blocks:
 /// `matrix,row_slot,row,column_slot,column,weight`, rows and columns counted within their slots, only weights that are not 0.
 pub fn figure_csv(figure: &Figure) -> String {
-    let kinds: [&[&str]; 3] = [&LINES, &HEATMAP, &BLOCKS];
-    let kind = |panel: &Panel| match panel {
-        Panel::Lines(_) => 0,
-        Panel::Heatmap(_) => 1,
-        Panel::Blocks(_) => 2,
+    let columns = |panel: &Panel| -> &[&str] {
+        match panel {
+            Panel::Lines(_) => &LINES,
+            Panel::Heatmap(_) => &HEATMAP,
+            Panel::Blocks(_) => &BLOCKS,
+        }
     };
-    let present: Vec<usize> =
-        (0..kinds.len()).filter(|k| figure.panels.iter().any(|panel| kind(panel) == *k)).collect();
+    let kinds: [&[&str]; 3] = [&LINES, &HEATMAP, &BLOCKS];
+    let present = kinds.into_iter().filter(|kind| figure.panels.iter().any(|p| columns(p) == *kind));
+    let head: Vec<&str> = ["panel", "panel_title"].into_iter().chain(present.flatten().copied()).collect();
     let mut out = String::new();
-    let mut head = vec!["panel".to_string(), "panel_title".to_string()];
-    present.iter().for_each(|&k| head.extend(kinds[k].iter().map(ToString::to_string)));
     push_row(&mut out, &head);
     for (i, panel) in figure.panels.iter().enumerate() {
+        let own = columns(panel);
+        let start =
+            head.iter().position(|name| *name == own[0]).expect("the columns of every panel are present");
         let rows = match panel {
             Panel::Lines(panel) => line_rows(panel),
             Panel::Heatmap(panel) => heatmap_rows(panel),
             Panel::Blocks(panel) => block_rows(panel),
         };
         for row in rows {
-            let mut fields = vec![(i + 1).to_string(), panel.title().to_string()];
-            for &k in &present {
-                if k == kind(panel) {
-                    fields.extend(row.iter().cloned());
-                } else {
-                    fields.extend(std::iter::repeat_n(String::new(), kinds[k].len()));
-                }
-            }
+            let mut fields = vec![String::new(); head.len()];
+            fields[0] = (i + 1).to_string();
+            fields[1] = panel.title().to_string();
+            fields[start..start + own.len()].clone_from_slice(&row);
             push_row(&mut out, &fields);
         }
     }
@@ -110,18 +108,11 @@ fn float(value: f64) -> String {
     format!("{value:?}")
 }
 
-fn push_row(out: &mut String, fields: &[String]) {
-    for (i, field) in fields.iter().enumerate() {
-        if i > 0 {
-            out.push(',');
-        }
-        if field.contains([',', '"', '\n', '\r']) {
-            out.push('"');
-            out.push_str(&field.replace('"', "\"\""));
-            out.push('"');
-        } else {
-            out.push_str(field);
-        }
-    }
+fn push_row(out: &mut String, fields: &[impl AsRef<str>]) {
+    let quoted = |field: &str| match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_string(),
+    };
+    out.push_str(&fields.iter().map(|field| quoted(field.as_ref())).collect::<Vec<_>>().join(","));
     out.push('\n');
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lab::findings::figure::Figure;
+use lab::findings::Figure;
 use rayon::prelude::*;
 
 use crate::{Error, figure_csv, figure_png, figure_svg};

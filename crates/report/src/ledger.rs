@@ -1,9 +1,7 @@
 //! The ledger of claims: counts, the words for a bound and a verdict, and its form for a terminal.
 
-use std::fmt::Write;
-
 use lab::analyses::NotRun;
-use lab::findings::claims::{Bound, Claim, Findings, Kind, Verdict};
+use lab::findings::{Bound, Claim, Findings, Kind, Verdict};
 
 use crate::text::{format_number, wrap_by};
 
@@ -80,69 +78,33 @@ pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("[{}, {}]", format_number(low), format_number(high))
 }
 
-/// Width of the terminal table.
+/// Width of the terminal table, and how far words below a row are indented.
 const WIDTH: usize = 100;
 const INDENT: usize = 12;
 
 /// The ledger for a terminal of 100 columns, grouped by analysis, with ANSI colours if `colour`.
 pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], colour: bool) -> String {
-    let paint = |code: &str, text: &str| {
-        if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
-    };
-    let shade = |verdict| match verdict {
-        Verdict::Holds => "32",
-        Verdict::Fails => "1;31",
-        Verdict::Undefined => "33",
-    };
-    let mut out = String::new();
+    let mut terminal = Terminal { out: String::new(), colour };
     for group in findings.iter().filter(|f| !f.claims.is_empty()) {
-        for line in lines(&format!("{}  {}", group.analysis, group.title), WIDTH) {
-            let _ = writeln!(out, "{}", paint("1", &line));
-        }
-        let _ = writeln!(out, "{}", paint("2", &"─".repeat(WIDTH)));
-        for claim in &group.claims {
-            let verdict = format!("{} {:<9}", verdict_sign(claim.verdict), verdict_word(claim.verdict));
-            let interval = claim.interval.map_or_else(String::new, |i| format!(" {}", interval_text(i)));
-            let measured = format!("{}{interval}", format_number(claim.measured));
-            let bound = if claim.bound == Bound::None { String::new() } else { bound_text(claim.bound) };
-            let row = format!("{:<28} {measured:<34} {bound}", claim.id);
-            for (i, line) in lines(&row, WIDTH - INDENT).into_iter().enumerate() {
-                let head =
-                    if i == 0 { paint(shade(claim.verdict), &verdict) } else { " ".repeat(INDENT - 1) };
-                let _ = writeln!(out, "{head} {line}");
-            }
-            let mut words = claim.statement.clone();
-            if claim.kind == Kind::Erratum {
-                words = format!("Erratum. {words}");
-            }
-            if !claim.quoted.is_empty() {
-                let _ = write!(words, " (quoted: {})", claim.quoted);
-            }
-            if !claim.why.is_empty() {
-                let _ = write!(words, " Why: {}", claim.why);
-            }
-            for line in lines(&words, WIDTH - INDENT) {
-                let _ = writeln!(out, "{}{}", " ".repeat(INDENT), paint("2", &line));
-            }
-        }
-        out.push('\n');
+        terminal.heading(&format!("{}  {}", group.analysis, group.title));
+        group.claims.iter().for_each(|claim| terminal.claim(claim));
+        terminal.line("");
     }
     if !not_run.is_empty() {
-        let _ = writeln!(out, "{}", paint("1", "Not run, for want of a network"));
-        let _ = writeln!(out, "{}", paint("2", &"─".repeat(WIDTH)));
+        terminal.heading("Not run, for want of a network");
         for left_out in not_run {
             for (i, line) in lines(&left_out.why, WIDTH - INDENT).into_iter().enumerate() {
                 let head = if i == 0 { left_out.analysis.as_str() } else { "" };
-                let _ = writeln!(out, "{head:<INDENT$}{line}");
+                terminal.line(&format!("{head:<INDENT$}{line}"));
             }
         }
-        out.push('\n');
+        terminal.line("");
     }
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
     let part = |verdict, count: usize| {
-        let text =
-            format!("{} {count} {}", verdict_sign(verdict), verdict_word(verdict).trim_end_matches('s'));
-        if count > 0 { paint(shade(verdict), &text) } else { text }
+        let word = verdict_word(verdict).trim_end_matches('s');
+        let text = format!("{} {count} {word}", verdict_sign(verdict));
+        if count > 0 { terminal.paint(shade(verdict), &text) } else { text }
     };
     let parts = [
         part(Verdict::Holds, counts.holds),
@@ -151,8 +113,68 @@ pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], colour: bool) -> S
     ];
     let left_out =
         if not_run.is_empty() { String::new() } else { format!("; {} analyses not run", not_run.len()) };
-    let _ = writeln!(out, "{} claims: {}{left_out}", counts.total(), parts.join(", "));
-    out
+    terminal.line(&format!("{} claims: {}{left_out}", counts.total(), parts.join(", ")));
+    terminal.out
+}
+
+/// Text for a terminal, in colour or plain.
+struct Terminal {
+    out: String,
+    colour: bool,
+}
+
+impl Terminal {
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn heading(&mut self, text: &str) {
+        for line in lines(text, WIDTH) {
+            self.line(&self.paint("1", &line));
+        }
+        self.line(&self.paint("2", &"─".repeat(WIDTH)));
+    }
+
+    /// A row of numbers, and the statement below it.
+    fn claim(&mut self, claim: &Claim) {
+        let verdict = format!("{} {:<9}", verdict_sign(claim.verdict), verdict_word(claim.verdict));
+        let interval = claim.interval.map_or_else(String::new, |i| format!(" {}", interval_text(i)));
+        let measured = format!("{}{interval}", format_number(claim.measured));
+        let bound = if claim.bound == Bound::None { String::new() } else { bound_text(claim.bound) };
+        let row = format!("{:<28} {measured:<34} {bound}", claim.id);
+        let mut head = self.paint(shade(claim.verdict), &verdict);
+        for line in lines(&row, WIDTH - INDENT) {
+            self.line(&format!("{head} {line}"));
+            head = " ".repeat(INDENT - 1);
+        }
+        let mut words = claim.statement.clone();
+        if claim.kind == Kind::Erratum {
+            words = format!("Erratum. {words}");
+        }
+        if !claim.quoted.is_empty() {
+            words += &format!(" (quoted: {})", claim.quoted);
+        }
+        if !claim.why.is_empty() {
+            words += &format!(" Why: {}", claim.why);
+        }
+        for line in lines(&words, WIDTH - INDENT) {
+            self.line(&format!("{}{}", " ".repeat(INDENT), self.paint("2", &line)));
+        }
+    }
+}
+
+/// The ANSI colour of a verdict.
+fn shade(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Holds => "32",
+        Verdict::Fails => "1;31",
+        Verdict::Undefined => "33",
+    }
 }
 
 /// Lines of at most `width` characters; a row that fits keeps its columns, a word that does not fit is cut.

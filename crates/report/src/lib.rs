@@ -1,32 +1,23 @@
 //! Findings as pictures, tables and one page.
 //!
-//! Reads [`lab::findings::claims::Findings`] and computes nothing new. In the order of the data flow:
+//! Reads [`lab::findings::Findings`] and computes nothing new. In the order of the data flow:
 //!
 //! ```text
-//! Figure ─ layout ─┬─ lines ── axis, families, legend ─┐
-//!                  ├─ heatmap ── palette, panel ───────┼─ svg ─┬─ png
-//!                  └─ blocks ──────────────────────────┘       │
-//! Figure, Table ── csv                                          └─ html (with Claims by way of ledger, in the order of story)
-//! Figure ── drawn: its files, once, however often a growing report is written
-//! Findings ── write: index.html, figures/, tables/, ledger.json
+//! Figure ──────── draw: layout ─┬─ lines ── axis, families, legend ─┐
+//!                               ├─ heatmap ── palette, panel ───────┼─ svg ─┬─ png
+//!                               └─ blocks ──────────────────────────┘       │
+//! Findings ────── page: masthead, story, section, ledger ───────────────────┴─ index.html
+//! Figure, Table ─ csv
+//! Figure ──────── drawn: its files, made once however often a growing report is written
+//! Findings ────── write: index.html, figures/, tables/, ledger.json
 //! ```
 
-mod axis;
-mod blocks;
 mod csv;
+mod draw;
 mod drawn;
-mod families;
-mod heatmap;
-mod html;
-mod layout;
 mod ledger;
-mod legend;
-mod lines;
-mod palette;
-mod panel;
+mod page;
 mod png;
-mod story;
-mod svg;
 mod text;
 mod write;
 
@@ -41,10 +32,10 @@ use lab::analyses::NotRun;
 use serde::{Deserialize, Serialize};
 
 pub use csv::{figure_csv, table_csv};
+pub use draw::figure_svg;
 pub use drawn::Drawn;
-pub use html::index_html;
-pub use layout::figure_svg;
 pub use ledger::{Counts, bound_text, interval_text, ledger_text};
+pub use page::index_html;
 pub use png::figure_png;
 pub use text::{escape, format_number, format_seconds};
 pub use write::{write, write_drawn};

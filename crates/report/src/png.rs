@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use lab::findings::figure::Figure;
+use lab::findings::Figure;
 use resvg::{tiny_skia, usvg};
 
 use crate::Error;
-use crate::layout::figure_svg;
+use crate::draw::figure_svg;
 
 static FONTS: LazyLock<Arc<usvg::fontdb::Database>> = LazyLock::new(|| {
     let mut fonts = usvg::fontdb::Database::new();

@@ -5,8 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use lab::analyses::NotRun;
-use lab::findings::claims::{Claim, Findings};
-use lab::findings::figure::Figure;
+use lab::findings::{Claim, Figure, Findings};
 use serde::Serialize;
 
 use crate::{About, Counts, Drawn, Error, index_html, table_csv};

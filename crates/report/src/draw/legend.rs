@@ -1,11 +1,11 @@
 //! Legends below a plot: samples with names, set in columns, so that they never cover data.
 
-use lab::findings::figure::Stroke;
+use lab::findings::Stroke;
 
-use crate::palette::Ink;
-use crate::panel::SMALL;
-use crate::svg::{Align, Style, Svg, Tone, number};
-use crate::text::{Weight, text_width, wrap};
+use super::palette::Ink;
+use super::panel::{SMALL, small_width};
+use super::svg::{Align, Style, Svg, Tone, number};
+use crate::text::{Weight, wrap};
 
 /// The picture beside a name.
 #[derive(Clone, Debug)]
@@ -49,8 +49,7 @@ impl Legend {
             .into_iter()
             .map(|e| (e.sample, wrap(&e.label, width - SAMPLE - 6.0, SMALL, Weight::Regular)))
             .collect();
-        let widest =
-            entries.iter().flat_map(|(_, lines)| lines).map(|l| text_width(l, SMALL, Weight::Regular));
+        let widest = entries.iter().flat_map(|(_, lines)| lines).map(|l| small_width(l));
         let column = SAMPLE + 6.0 + widest.fold(0.0, f64::max) + GAP;
         let columns = (((width + GAP) / column) as usize).clamp(1, entries.len().max(1));
         Legend { entries, columns, column }
@@ -95,12 +94,11 @@ impl Sample {
         match self {
             Sample::Curve(ink, stroke, shape) => {
                 if *stroke != Stroke::Markers {
-                    let line = svg.tag("line").num("x1", x).num("y1", y).num("x2", x + SAMPLE).num("y2", y);
+                    let line = svg.segment((x, y), (x + SAMPLE, y));
                     let line = line.stroke_ink(*ink).num("stroke-width", 2.0);
-                    if *stroke == Stroke::Dashed {
-                        line.attr("stroke-dasharray", "5 3").end()
-                    } else {
-                        line.end()
+                    match stroke {
+                        Stroke::Dashed => line.attr("stroke-dasharray", "5 3").end(),
+                        _ => line.end(),
                     }
                 }
                 if matches!(stroke, Stroke::Markers | Stroke::LineMarkers) {
@@ -113,16 +111,8 @@ impl Sample {
                 whisker(svg, centre, y, y + 6.0);
             }
             Sample::Hatched(pattern) => {
-                let cell = svg
-                    .tag("rect")
-                    .num("x", centre - 6.0)
-                    .num("y", y - 6.0)
-                    .num("width", 12.0)
-                    .num("height", 12.0);
-                cell.attr("fill", &format!("url(#{pattern})"))
-                    .stroke_tone(Tone::Axis)
-                    .num("stroke-width", 0.8)
-                    .end();
+                let cell = svg.rect((centre - 6.0, y - 6.0), (12.0, 12.0)).fill_from(pattern);
+                cell.stroke_tone(Tone::Axis).num("stroke-width", 0.8).end();
             }
         }
     }
@@ -130,17 +120,13 @@ impl Sample {
 
 /// A data marker; shapes differ so that a greyscale print still tells series apart.
 pub fn marker(svg: &mut Svg, shape: usize, (x, y): (f64, f64), ink: Ink, title: Option<&str>) {
-    let r = 3.1;
     let polygon = |points: &[(f64, f64)]| -> String {
-        points
-            .iter()
-            .map(|(dx, dy)| format!("{},{}", number(x + dx), number(y + dy)))
-            .collect::<Vec<_>>()
-            .join(" ")
+        let corner = |(dx, dy): &(f64, f64)| format!("{},{}", number(x + dx), number(y + dy));
+        points.iter().map(corner).collect::<Vec<_>>().join(" ")
     };
     let tag = match shape % 4 {
-        0 => svg.tag("circle").num("cx", x).num("cy", y).num("r", r),
-        1 => svg.tag("rect").num("x", x - 2.8).num("y", y - 2.8).num("width", 5.6).num("height", 5.6),
+        0 => svg.tag("circle").num("cx", x).num("cy", y).num("r", 3.1),
+        1 => svg.rect((x - 2.8, y - 2.8), (5.6, 5.6)),
         2 => svg.tag("polygon").attr("points", &polygon(&[(0.0, -3.8), (3.6, 2.6), (-3.6, 2.6)])),
         _ => svg.tag("polygon").attr("points", &polygon(&[(0.0, -4.0), (4.0, 0.0), (0.0, 4.0), (-4.0, 0.0)])),
     };
@@ -154,21 +140,15 @@ pub fn marker(svg: &mut Svg, shape: usize, (x, y): (f64, f64), ink: Ink, title: 
 pub fn best_mark(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64), dot: bool) {
     let frame = |svg: &mut Svg, colour: &str, stroke: f64| {
         let inset = 0.7;
-        let rect = svg.tag("rect").num("x", x + inset).num("y", y + inset).num("width", width - 2.0 * inset);
-        let rect = rect.num("height", height - 2.0 * inset).attr("fill", "none").attr("stroke", colour);
-        rect.num("stroke-width", stroke).attr("pointer-events", "none").end();
+        let rect = svg.rect((x + inset, y + inset), (width - 2.0 * inset, height - 2.0 * inset));
+        rect.attr("fill", "none").attr("stroke", colour).num("stroke-width", stroke).inert().end();
     };
     frame(svg, "#ffffff", 3.0);
     frame(svg, "#000000", 1.5);
     if dot {
         let r = (width.min(height) * 0.17).clamp(1.3, 2.8);
         let circle = svg.tag("circle").num("cx", x + width / 2.0).num("cy", y + height / 2.0).num("r", r);
-        circle
-            .attr("fill", "#000000")
-            .attr("stroke", "#ffffff")
-            .num("stroke-width", 0.9)
-            .attr("pointer-events", "none")
-            .end();
+        circle.attr("fill", "#000000").attr("stroke", "#ffffff").num("stroke-width", 0.9).inert().end();
     }
 }
 
@@ -178,6 +158,6 @@ pub fn whisker(svg: &mut Svg, x: f64, from: f64, to: f64) {
     let data = format!("M{0} {1}V{2}M{3} {2}H{4}", number(x), number(from), number(to), cap.0, cap.1);
     for (colour, width) in [("#ffffff", 2.8), ("#000000", 1.1)] {
         let line = svg.tag("path").attr("d", &data).attr("fill", "none").attr("stroke", colour);
-        line.num("stroke-width", width).attr("pointer-events", "none").end();
+        line.num("stroke-width", width).inert().end();
     }
 }

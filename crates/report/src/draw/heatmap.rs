@@ -1,12 +1,12 @@
 //! Heat-maps: similarity of every step of one learner to every step of another, best matches marked.
 
-use lab::findings::figure::HeatmapPanel;
+use lab::findings::HeatmapPanel;
 
-use crate::axis::linear_ticks;
-use crate::legend::{Entry, Legend, Sample, best_mark, whisker};
-use crate::palette::{Ink, heat};
-use crate::panel::{ColourBar, Drawing, Frame, Labels, SMALL};
-use crate::svg::{Align, Style, Svg, Tone};
+use super::axis::linear_ticks;
+use super::legend::{Entry, Legend, Sample, best_mark, whisker};
+use super::palette::{Ink, heat};
+use super::panel::{ColourBar, Drawing, Frame, Labels, SMALL, small_width};
+use super::svg::{Align, Style, Svg, Tone};
 use crate::text::{Weight, format_number, text_width};
 
 /// Size of values printed in cells.
@@ -16,7 +16,8 @@ const CELL_TEXT: f64 = 9.5;
 #[derive(Debug)]
 pub struct Heatmap<'a> {
     panel: &'a HeatmapPanel,
-    key: String,
+    /// Id of the pattern that fills undefined cells.
+    hatch: String,
     labels: Labels,
     bar: ColourBar,
     legend: Legend,
@@ -39,19 +40,18 @@ impl<'a> Heatmap<'a> {
         let decimals = (-(step * 1.0001).log10().floor()).clamp(0.0, 6.0) as usize;
         let place = |v: f64| (v - low) / (high - low);
         let label = |v: f64| format!("{v:.decimals$}").replace('-', "−");
+        let floor = panel.floor.filter(|f| f.is_finite());
         let bar = ColourBar {
             key: format!("{key}-bar"),
             name: ColourBar::break_name(&panel.value_label),
             stops: (0..=16).map(|i| heat(f64::from(i) / 16.0)).map(|c| Ink { light: c, dark: c }).collect(),
             labels: ticks.into_iter().map(|v| (place(v), label(v))).collect(),
-            mark: panel
-                .floor
-                .filter(|f| f.is_finite())
-                .map(|f| (place(f), format!("floor {}", format_number(f)))),
+            mark: floor.map(|f| (place(f), format!("floor {}", format_number(f)))),
         };
         let labels = Labels::new(letter, &panel.title, &panel.x_label, &panel.y_label, width, height);
         let mut right = 14.0 + bar.width() + 4.0;
-        let legend = Legend::new(entries(panel, key), width + right - 4.0);
+        let hatch = format!("{key}-hatch");
+        let legend = Legend::new(entries(panel, &hatch), width + right - 4.0);
         right = right.max(legend.width() - width + 4.0);
         let frame = Frame {
             width,
@@ -61,7 +61,7 @@ impl<'a> Heatmap<'a> {
             top: labels.above().max(bar.above()),
             bottom: labels.below() + legend.height() + 6.0,
         };
-        Heatmap { panel, key: key.to_string(), labels, bar, legend, low, high, cell, frame }
+        Heatmap { panel, hatch, labels, bar, legend, low, high, cell, frame }
     }
 
     fn corner(&self, (px, py): (f64, f64), row: usize, column: usize) -> (f64, f64) {
@@ -93,20 +93,14 @@ impl<'a> Heatmap<'a> {
         let (x, y) = self.corner(origin, row, column);
         let best = panel.best.get(column) == Some(&Some(row));
         let mut title = format!("{}: {}\n", panel.x_label, panel.x_steps[column]);
-        title += &format!(
-            "{}: {}\n{}: {}",
-            panel.y_label,
-            panel.y_steps[row],
-            panel.value_label,
-            format_number(value)
-        );
+        title += &format!("{}: {}\n", panel.y_label, panel.y_steps[row]);
+        title += &format!("{}: {}", panel.value_label, format_number(value));
         if best {
             title += "\nbest match of this column";
         }
-        let rect =
-            svg.tag("rect").num("x", x).num("y", y).num("width", self.cell.0).num("height", self.cell.1);
+        let rect = svg.rect((x, y), self.cell);
         if !value.is_finite() {
-            return rect.attr("fill", &format!("url(#{}-hatch)", self.key)).titled(&title);
+            return rect.fill_from(&self.hatch).titled(&title);
         }
         let colour = heat((value - self.low) / (self.high - self.low));
         rect.attr("fill", &colour.to_string()).titled(&title);
@@ -115,9 +109,8 @@ impl<'a> Heatmap<'a> {
         {
             let ink = if colour.luminance() > 0.24 { "#000000" } else { "#ffffff" };
             let at = (x + self.cell.0 / 2.0 - self.aside(), y + self.cell.1 / 2.0 + 3.4);
-            let tag =
-                svg.tag("text").num("x", at.0).num("y", at.1).num("font-size", CELL_TEXT).attr("fill", ink);
-            let tag = tag.attr("text-anchor", "middle").attr("pointer-events", "none");
+            let tag = svg.tag("text").num("x", at.0).num("y", at.1).num("font-size", CELL_TEXT);
+            let tag = tag.attr("fill", ink).attr("text-anchor", "middle").inert();
             if best { tag.attr("font-weight", "600").content(&text) } else { tag.content(&text) }
         }
     }
@@ -168,18 +161,10 @@ impl Drawing for Heatmap<'_> {
     fn draw(&self, svg: &mut Svg, px: f64, py: f64) {
         let origin = (px, py);
         let Frame { width, height, .. } = self.frame;
-        let pattern = svg
-            .tag("pattern")
-            .attr("id", &format!("{}-hatch", self.key))
-            .num("width", 5.0)
-            .num("height", 5.0);
+        let pattern = svg.tag("pattern").attr("id", &self.hatch).num("width", 5.0).num("height", 5.0);
         pattern.attr("patternUnits", "userSpaceOnUse").attr("patternTransform", "rotate(45)").open();
-        svg.tag("rect")
-            .num("width", 5.0)
-            .num("height", 5.0)
-            .attr("class", "page-fill")
-            .attr("fill", "#f4f4f5")
-            .end();
+        let ground = svg.tag("rect").num("width", 5.0).num("height", 5.0);
+        ground.attr("class", "page-fill").attr("fill", "#f4f4f5").end();
         svg.line((0.0, 0.0), (0.0, 5.0), Tone::Axis, 1.4);
         svg.close("pattern");
         svg.tag("g").attr("shape-rendering", "crispEdges").open();
@@ -189,12 +174,8 @@ impl Drawing for Heatmap<'_> {
             }
         }
         svg.close("g");
-        let edge = svg.tag("rect").num("x", px).num("y", py).num("width", width).num("height", height);
-        edge.attr("fill", "none")
-            .stroke_tone(Tone::Axis)
-            .num("stroke-width", 1.0)
-            .attr("pointer-events", "none")
-            .end();
+        let edge = svg.rect(origin, (width, height)).attr("fill", "none").stroke_tone(Tone::Axis);
+        edge.num("stroke-width", 1.0).inert().end();
         self.marks(svg, origin);
         self.ticks(svg, origin);
         self.labels.draw(svg, origin, self.frame, tick_width(&self.panel.y_steps), 0.0);
@@ -203,7 +184,7 @@ impl Drawing for Heatmap<'_> {
     }
 }
 
-/// Ends of the colour scale: all finite values and the floor.
+/// Ends of the colour scale: all finite values and the similarity floor.
 fn domain(panel: &HeatmapPanel) -> (f64, f64) {
     let values = panel.values.iter().flatten().copied().chain(panel.floor).filter(|v| v.is_finite());
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
@@ -217,7 +198,7 @@ fn domain(panel: &HeatmapPanel) -> (f64, f64) {
 }
 
 /// What the marks of this map mean; only those that occur in it.
-fn entries(panel: &HeatmapPanel, key: &str) -> Vec<Entry> {
+fn entries(panel: &HeatmapPanel, hatch: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut add = |sample, label: &str| entries.push(Entry { sample, label: label.into() });
     if panel.best.iter().any(Option::is_some) {
@@ -227,7 +208,7 @@ fn entries(panel: &HeatmapPanel, key: &str) -> Vec<Entry> {
         add(Sample::Whisker, "its 95 % interval");
     }
     if panel.values.iter().flatten().any(|v| !v.is_finite()) {
-        add(Sample::Hatched(format!("{key}-hatch")), "undefined");
+        add(Sample::Hatched(hatch.into()), "undefined");
     }
     entries
 }
@@ -239,5 +220,5 @@ fn stride(count: usize, room: f64, cell: f64) -> usize {
 }
 
 fn tick_width(steps: &[u64]) -> f64 {
-    steps.iter().map(|s| text_width(&s.to_string(), SMALL, Weight::Regular)).fold(0.0, f64::max)
+    steps.iter().map(|s| small_width(&s.to_string())).fold(0.0, f64::max)
 }

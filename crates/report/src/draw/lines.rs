@@ -1,13 +1,13 @@
 //! Line panels: curves, bands, markers and reference lines in one coordinate system.
 
-use lab::findings::figure::{At, LinesPanel, Series, Stroke};
+use lab::findings::{At, LinesPanel, Series, Stroke};
 
-use crate::axis::{Mapping, Tick};
-use crate::families::{Look, Looks, looks};
-use crate::legend::{Legend, marker};
-use crate::panel::{Drawing, Frame, Labels, SMALL};
-use crate::svg::{Align, Style, Svg, Tone, path};
-use crate::text::{Weight, format_number, text_width, wrap};
+use super::axis::{Mapping, Tick};
+use super::families::{Look, Looks, looks};
+use super::legend::{Legend, marker};
+use super::panel::{Drawing, Frame, Labels, SMALL, small_width};
+use super::svg::{Align, Style, Svg, Tone, path};
+use crate::text::{format_number, text_width, wrap};
 
 /// At most this many points of a series answer to the pointer; a longer curve is thinned evenly.
 const HOVER_LIMIT: usize = 160;
@@ -18,7 +18,8 @@ const NOTE_LINE: f64 = 12.0;
 #[derive(Debug)]
 pub struct Lines<'a> {
     panel: &'a LinesPanel,
-    key: String,
+    /// Id of the clip path around the plot.
+    clip: String,
     labels: Labels,
     x: Mapping,
     y: Mapping,
@@ -30,6 +31,10 @@ pub struct Lines<'a> {
     side_notes: Vec<(f64, Vec<String>)>,
     /// Labels above the plot: row, centre and text.
     top_notes: Vec<(usize, f64, String)>,
+    /// Widths of the vertical axis's tick labels and of the labels at the right edge, height of those above.
+    tick_width: f64,
+    side_width: f64,
+    top_height: f64,
     frame: Frame,
 }
 
@@ -45,26 +50,41 @@ impl<'a> Lines<'a> {
         let side_notes = side_notes(panel, &y, height);
         let top_notes = top_notes(panel, &x, width);
 
-        let widest = y_ticks.iter().map(|t| text_width(&t.label, SMALL, Weight::Regular)).fold(0.0, f64::max);
-        let notes =
-            side_notes.iter().flat_map(|(_, l)| l).map(|l| text_width(l, NOTE.size, NOTE.weight) + 8.0);
-        let overhang = x_ticks.last().map_or(0.0, |t| text_width(&t.label, SMALL, Weight::Regular) / 2.0);
-        let mut right = notes.fold(overhang + 4.0, f64::max);
+        let tick_width = y_ticks.iter().map(|t| small_width(&t.label)).fold(0.0, f64::max);
+        let notes = side_notes.iter().flat_map(|(_, l)| l);
+        let side_width = notes.map(|l| text_width(l, NOTE.size, NOTE.weight) + 8.0).fold(0.0, f64::max);
+        let overhang = x_ticks.last().map_or(0.0, |t| small_width(&t.label) / 2.0);
+        let mut right = side_width.max(overhang + 4.0);
         right += looks.bars.iter().map(|b| b.width() + 14.0).sum::<f64>();
         let legend = Legend::new(looks.entries.clone(), width + right.max(8.0) - 8.0);
         right = right.max(legend.width() - width + 4.0);
-        let rows = top_notes.iter().map(|n| n.0 + 1).max().unwrap_or(0) as f64;
+        let top_height = top_notes.iter().map(|n| n.0 + 1).max().unwrap_or(0) as f64 * NOTE_LINE;
         let bars = looks.bars.iter().map(|b| b.above()).fold(0.0, f64::max);
         let frame = Frame {
             width,
             height,
-            left: labels.beside(widest),
+            left: labels.beside(tick_width),
             right,
-            top: (labels.above() + rows * NOTE_LINE).max(bars),
+            top: (labels.above() + top_height).max(bars),
             bottom: labels.below() + legend.height() + 6.0,
         };
-        let key = key.to_string();
-        Lines { panel, key, labels, x, y, x_ticks, y_ticks, looks, legend, side_notes, top_notes, frame }
+        Lines {
+            panel,
+            clip: format!("{key}-clip"),
+            labels,
+            x,
+            y,
+            x_ticks,
+            y_ticks,
+            looks,
+            legend,
+            side_notes,
+            top_notes,
+            tick_width,
+            side_width,
+            top_height,
+            frame,
+        }
     }
 
     fn at(&self, (px, py): (f64, f64), (vx, vy): (f64, f64)) -> (f64, f64) {
@@ -111,8 +131,11 @@ impl<'a> Lines<'a> {
                 }
                 _ => continue,
             };
-            let line = svg.tag("line").num("x1", from.0).num("y1", from.1).num("x2", to.0).num("y2", to.1);
-            let line = line.attr("class", "note").attr("stroke", "#555a62").num("stroke-width", 1.1);
+            let line = svg
+                .segment(from, to)
+                .attr("class", "note")
+                .attr("stroke", "#555a62")
+                .num("stroke-width", 1.1);
             line.attr("stroke-dasharray", "1.5 2.5").titled(&reference.label);
         }
         for (place, lines) in &self.side_notes {
@@ -182,16 +205,12 @@ impl<'a> Lines<'a> {
                     target.titled(title.trim_start());
                 }
             } else if marked && y < self.y.low {
-                // Below the axis: an arrow head on the floor says "further down".
-                let floor = origin.1 + self.frame.height;
-                let head = path(
-                    [(-3.5, -7.0), (3.5, -7.0), (0.0, -1.0)]
-                        .iter()
-                        .map(|(dx, dy)| Some((cx + dx, floor + dy))),
-                );
-                let tag =
-                    svg.tag("path").attr("d", &format!("{head}Z")).attr("fill", "none").stroke_ink(look.ink);
-                tag.num("stroke-width", 1.3).titled(title.trim_start());
+                // Below the axis: an arrow head at the lower edge says "further down".
+                let edge = origin.1 + self.frame.height;
+                let corners = [(-3.5, -7.0), (3.5, -7.0), (0.0, -1.0)];
+                let head = path(corners.iter().map(|(dx, dy)| Some((cx + dx, edge + dy))));
+                let tag = svg.tag("path").attr("d", &format!("{head}Z")).attr("fill", "none");
+                tag.stroke_ink(look.ink).num("stroke-width", 1.3).titled(title.trim_start());
             }
         }
     }
@@ -206,12 +225,10 @@ impl Drawing for Lines<'_> {
         let origin = (px, py);
         let Frame { width, height, .. } = self.frame;
         self.grid(svg, origin);
-        let clip = format!("{}-clip", self.key);
-        svg.tag("clipPath").attr("id", &clip).open();
-        let area = svg.tag("rect").num("x", px - 1.0).num("y", py - 3.0).num("width", width + 5.0);
-        area.num("height", height + 4.0).end();
+        svg.tag("clipPath").attr("id", &self.clip).open();
+        svg.rect((px - 1.0, py - 3.0), (width + 5.0, height + 4.0)).end();
         svg.close("clipPath");
-        svg.tag("g").attr("clip-path", &format!("url(#{clip})")).open();
+        svg.tag("g").attr("clip-path", &format!("url(#{})", self.clip)).open();
         let all = || self.panel.series.iter().zip(&self.looks.looks);
         let thin = self.panel.series.len() > 8;
         for (series, look) in all().filter(|(s, _)| !s.band.is_empty()) {
@@ -231,14 +248,8 @@ impl Drawing for Lines<'_> {
         for (series, look) in all().filter(|(s, _)| marked(s)) {
             self.points(svg, origin, series, *look);
         }
-        let rows = self.top_notes.iter().map(|n| n.0 + 1).max().unwrap_or(0) as f64;
-        let ticks =
-            self.y_ticks.iter().map(|t| text_width(&t.label, SMALL, Weight::Regular)).fold(0.0, f64::max);
-        self.labels.draw(svg, origin, self.frame, ticks, rows * NOTE_LINE);
-        let mut bar_x = px + width + 14.0;
-        let notes =
-            self.side_notes.iter().flat_map(|(_, l)| l).map(|l| text_width(l, NOTE.size, NOTE.weight) + 8.0);
-        bar_x += notes.fold(0.0, f64::max);
+        self.labels.draw(svg, origin, self.frame, self.tick_width, self.top_height);
+        let mut bar_x = px + width + 14.0 + self.side_width;
         for bar in &self.looks.bars {
             bar.draw(svg, bar_x, py, height);
             bar_x += bar.width() + 14.0;
@@ -265,7 +276,7 @@ fn horizontal_ticks(axis: &Mapping, width: f64) -> Vec<Tick> {
     let clear = |ticks: &Vec<Tick>| {
         ticks.windows(2).all(|w| {
             let apart = width * (axis.place(w[1].value) - axis.place(w[0].value));
-            let widths = [&w[0], &w[1]].map(|t| text_width(&t.label, SMALL, Weight::Regular));
+            let widths = [&w[0], &w[1]].map(|t| small_width(&t.label));
             apart >= (widths[0] + widths[1]) / 2.0 + 9.0
         })
     };

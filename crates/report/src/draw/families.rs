@@ -1,10 +1,10 @@
 //! Colours and legend entries of the series of one panel: ordered families get a ramp, the rest a category.
 
-use lab::findings::figure::{LinesPanel, Series};
+use lab::findings::{LinesPanel, Series};
 
-use crate::legend::{Entry, Sample};
-use crate::palette::{Ink, categorical, graded};
-use crate::panel::ColourBar;
+use super::legend::{Entry, Sample};
+use super::palette::{Ink, categorical, graded};
+use super::panel::ColourBar;
 
 /// More members than this, and a family is explained by a colour bar instead of a legend.
 const LEGEND_LIMIT: usize = 8;

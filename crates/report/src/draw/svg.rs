@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::palette::Ink;
+use super::palette::Ink;
 use crate::text::{Weight, escape};
 
 /// Fonts in order of preference; the first is embedded for PNGs, the others are usual system fonts, none wider.
@@ -95,10 +95,19 @@ impl Svg {
         let _ = writeln!(self.body, "</{name}>");
     }
 
+    /// Begins a straight line.
+    pub fn segment(&mut self, from: (f64, f64), to: (f64, f64)) -> Tag<'_> {
+        self.tag("line").num("x1", from.0).num("y1", from.1).num("x2", to.0).num("y2", to.1)
+    }
+
     /// A straight line in a shared ink.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), tone: Tone, width: f64) {
-        let tag = self.tag("line").num("x1", from.0).num("y1", from.1).num("x2", to.0).num("y2", to.1);
-        tag.stroke_tone(tone).num("stroke-width", width).end();
+        self.segment(from, to).stroke_tone(tone).num("stroke-width", width).end();
+    }
+
+    /// Begins a rectangle, by its upper left corner and its size.
+    pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64)) -> Tag<'_> {
+        self.tag("rect").num("x", x).num("y", y).num("width", width).num("height", height)
     }
 
     /// One line of text; `y` is the baseline.
@@ -174,16 +183,27 @@ impl<'a> Tag<'a> {
 
     /// Strokes with a data colour.
     pub fn stroke_ink(self, ink: Ink) -> Self {
-        self.attr("class", "s")
-            .attr("stroke", &ink.light.to_string())
-            .attr("style", &format!("--dark:{}", ink.dark))
+        self.attr("class", "s").paint("stroke", ink)
     }
 
     /// Fills with a data colour.
     pub fn fill_ink(self, ink: Ink) -> Self {
-        self.attr("class", "f")
-            .attr("fill", &ink.light.to_string())
-            .attr("style", &format!("--dark:{}", ink.dark))
+        self.attr("class", "f").paint("fill", ink)
+    }
+
+    /// A data colour as an attribute, with its dark variant for the page's style sheet.
+    pub fn paint(self, key: &str, ink: Ink) -> Self {
+        self.attr(key, &ink.light.to_string()).attr("style", &format!("--dark:{}", ink.dark))
+    }
+
+    /// Fills with a gradient or pattern of this drawing, by its id.
+    pub fn fill_from(self, id: &str) -> Self {
+        self.attr("fill", &format!("url(#{id})"))
+    }
+
+    /// Lets the pointer through to what lies below.
+    pub fn inert(self) -> Self {
+        self.attr("pointer-events", "none")
     }
 
     /// Ends an element without content.

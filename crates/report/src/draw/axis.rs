@@ -1,6 +1,6 @@
 //! Axes: from numbers to positions, and where the ticks stand.
 
-use lab::findings::figure::Scale;
+use lab::findings::Scale;
 
 use crate::text::{format_number, power_of_ten, superscript};
 

@@ -1,10 +1,10 @@
 //! Weights as block pictures: matrices cut into named slots, blue for positive and orange for negative numbers.
 
-use lab::findings::figure::{Block, BlocksPanel};
+use lab::findings::{Block, BlocksPanel};
 
-use crate::palette::{Ink, categorical};
-use crate::panel::{Drawing, Frame, Labels, SMALL};
-use crate::svg::{Align, Style, Svg, Tone};
+use super::palette::{Ink, categorical};
+use super::panel::{Drawing, Frame, Labels, SMALL};
+use super::svg::{Align, Style, Svg, Tone};
 use crate::text::{Weight, format_number, text_width};
 
 /// Size of slot names and of the numbers beside a matrix's name.
@@ -84,8 +84,8 @@ impl<'a> Blocks<'a> {
             let style = Style::new(TINY, Tone::Muted, Align::Start);
             svg.text_upwards(left + middle, top - 4.0, style, name);
         }
-        let paper = svg.tag("rect").num("x", left).num("y", top).num("width", self.side);
-        paper.num("height", self.side).attr("fill", "none").stroke_tone(Tone::Axis).end();
+        let outline = svg.rect((left, top), (self.side, self.side));
+        outline.attr("fill", "none").stroke_tone(Tone::Axis).end();
         for (at, _, _) in places.iter().skip(1) {
             svg.line((left, top + at), (left + self.side, top + at), Tone::Grid, 1.0);
             svg.line((left + at, top), (left + at, top + self.side), Tone::Grid, 1.0);
@@ -120,16 +120,19 @@ impl<'a> Blocks<'a> {
             let inset = 2.0;
             let from = (left + along.0 + inset, top + down.0 + inset);
             let to = (left + along.0 + along.1 - inset, top + down.0 + down.1 - inset);
-            let line = svg.tag("line").num("x1", from.0).num("y1", from.1).num("x2", to.0).num("y2", to.1);
-            let line = line.stroke_ink(ink(first)).num("stroke-width", 3.0).attr("stroke-linecap", "round");
+            let line = svg
+                .segment(from, to)
+                .stroke_ink(ink(first))
+                .num("stroke-width", 3.0)
+                .attr("stroke-linecap", "round");
             return line.titled(&title(first));
         }
         let cell = (along.1 / column.1 as f64, down.1 / row.1 as f64);
         for (r, c) in entries().filter(|&(r, c)| value(r, c) != 0.0) {
             let at = (left + along.0 + c as f64 * cell.0, top + down.0 + r as f64 * cell.1);
             let inset = if cell.0 > 6.0 { 1.5 } else { 0.0 };
-            let rect = svg.tag("rect").num("x", at.0 + inset).num("y", at.1 + inset);
-            let rect = rect.num("width", cell.0 - 2.0 * inset).num("height", cell.1 - 2.0 * inset);
+            let size = (cell.0 - 2.0 * inset, cell.1 - 2.0 * inset);
+            let rect = svg.rect((at.0 + inset, at.1 + inset), size);
             rect.fill_ink(ink(value(r, c))).titled(&title(value(r, c)));
         }
     }
@@ -154,8 +157,7 @@ impl Drawing for Blocks<'_> {
         let bottom = py + self.frame.height + 10.0;
         for (i, (sign, word)) in [(1.0, "positive"), (-1.0, "negative")].into_iter().enumerate() {
             let x = px + 82.0 * i as f64;
-            let square = svg.tag("rect").num("x", x).num("y", bottom).num("width", 9.0).num("height", 9.0);
-            square.fill_ink(ink(sign)).end();
+            svg.rect((x, bottom), (9.0, 9.0)).fill_ink(ink(sign)).end();
             svg.text(x + 14.0, bottom + 8.4, Style::new(SMALL, Tone::Muted, Align::Start), word);
         }
     }

@@ -1,12 +1,12 @@
 //! Figures: panels side by side, their plots aligned.
 
-use lab::findings::figure::{Figure, Panel};
+use lab::findings::{Figure, Panel};
 
-use crate::blocks::Blocks;
-use crate::heatmap::Heatmap;
-use crate::lines::Lines;
-use crate::panel::{Drawing, Frame};
-use crate::svg::Svg;
+use super::blocks::Blocks;
+use super::heatmap::Heatmap;
+use super::lines::Lines;
+use super::panel::{Drawing, Frame};
+use super::svg::Svg;
 
 /// Space around a figure and between its panels.
 const MARGIN: f64 = 8.0;

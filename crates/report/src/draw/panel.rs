@@ -1,7 +1,7 @@
 //! What heat-maps and line panels share: the space around a plot, its heading, labels and colour bars.
 
-use crate::palette::Ink;
-use crate::svg::{Align, Style, Svg, Tone};
+use super::palette::Ink;
+use super::svg::{Align, Style, Svg, Tone};
 use crate::text::{Weight, text_width, wrap};
 
 /// Size of tick labels and legends.
@@ -14,6 +14,11 @@ pub const HEADING: f64 = 12.5;
 pub const LEADING: f64 = 15.0;
 /// Width of a colour bar.
 pub const BAR: f64 = 11.0;
+
+/// Width of a text in the size of tick labels.
+pub fn small_width(text: &str) -> f64 {
+    text_width(text, SMALL, Weight::Regular)
+}
 
 /// Size of a plot and the space its labels need around it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,9 +130,9 @@ impl ColourBar {
 
     /// Space right of the bar's left edge.
     pub fn width(&self) -> f64 {
-        let labels = self.labels.iter().map(|(_, l)| text_width(l, SMALL, Weight::Regular));
+        let labels = self.labels.iter().map(|(_, l)| small_width(l));
         let mark = self.mark.iter().map(|(_, l)| text_width(l, SMALL, Weight::SemiBold) + 3.0);
-        let names = self.name.iter().map(|l| text_width(l, SMALL, Weight::Regular) - BAR - 8.0);
+        let names = self.name.iter().map(|l| small_width(l) - BAR - 8.0);
         BAR + 8.0 + labels.chain(mark).chain(names).fold(0.0, f64::max)
     }
 
@@ -138,23 +143,15 @@ impl ColourBar {
 
     /// Draws the bar with its upper left corner at (x, y). Labels too close to the mark or to each other give way.
     pub fn draw(&self, svg: &mut Svg, x: f64, y: f64, height: f64) {
-        svg.tag("linearGradient")
-            .attr("id", &self.key)
-            .num("x1", 0.0)
-            .num("y1", 1.0)
-            .num("x2", 0.0)
-            .num("y2", 0.0)
-            .open();
+        let gradient = svg.tag("linearGradient").attr("id", &self.key).num("x1", 0.0).num("y1", 1.0);
+        gradient.num("x2", 0.0).num("y2", 0.0).open();
         for (i, ink) in self.stops.iter().enumerate() {
             let offset = i as f64 / (self.stops.len() - 1).max(1) as f64;
             let stop = svg.tag("stop").attr("offset", &format!("{offset:.4}")).attr("class", "stop");
-            stop.attr("stop-color", &ink.light.to_string())
-                .attr("style", &format!("--dark:{}", ink.dark))
-                .end();
+            stop.paint("stop-color", *ink).end();
         }
         svg.close("linearGradient");
-        let bar = svg.tag("rect").num("x", x).num("y", y).num("width", BAR).num("height", height);
-        bar.attr("fill", &format!("url(#{})", self.key)).end();
+        svg.rect((x, y), (BAR, height)).fill_from(&self.key).end();
         for (i, line) in self.name.iter().enumerate() {
             let up = (self.name.len() - 1 - i) as f64 * 13.0;
             svg.text(x, y - 9.0 - up, Style::new(SMALL, Tone::Ink, Align::Start), line);
