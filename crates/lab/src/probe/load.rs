@@ -12,6 +12,7 @@ use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::networks::Weights;
 use crate::networks::experiment::{Experiment, TaskSpec};
+use crate::networks::runs::{CHECKPOINT, PLAN};
 
 /// A network that was found, and what is known about it.
 #[derive(Clone)]
@@ -50,10 +51,10 @@ pub fn usual_task(features: usize) -> TaskSpec {
 /// Finds the network of a run directory, a checkpoint of iclab, or a network of another program.
 pub fn load(path: &Path) -> Result<LoadedNetwork> {
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    if path.join("plan.toml").is_file() {
-        let experiment = Experiment::read(&path.join("plan.toml"))?;
+    if path.join(PLAN).is_file() {
+        let experiment = Experiment::read(&path.join(PLAN))?;
         let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
-        let checkpoint = path.join("checkpoint.safetensors");
+        let checkpoint = path.join(CHECKPOINT);
         let weights = Arc::new(Weights::read(&checkpoint, network)?);
         return Ok(LoadedNetwork {
             name: experiment.name,
@@ -65,7 +66,7 @@ pub fn load(path: &Path) -> Result<LoadedNetwork> {
     }
     if !path.exists() {
         let why = "there is no such run; accepted: a directory made by iclab train, or a checkpoint";
-        return Err(Error::Content { path: path.into(), why: why.into() });
+        return Err(Error::content(path, why));
     }
     let own =
         path.is_file().then(|| engine::model::checkpoint::metadata(path).ok()).flatten().unwrap_or_default();

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use super::card::Evaluation;
-use super::{
-    CHECKPOINT, Card, FileRecord, PLAN, RECORDED, check_task, checkpoints, files_under, named, only_recorded,
-};
+use super::{Card, Evaluation, FileRecord, RECORDED, checkpoints, files_under, named, only_recorded};
 use crate::Progress;
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
@@ -15,7 +12,7 @@ use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
 use crate::networks::Weights;
 use crate::networks::experiment::Experiment;
-use crate::networks::runs::{self, Metrics};
+use crate::networks::runs::{self, CHECKPOINT, Metrics, PLAN};
 use crate::probe::{self, Options};
 
 /// Files that are taken over as they are.
@@ -36,7 +33,7 @@ pub struct Added {
 pub enum Form {
     /// Its weights as float16, and read-outs.
     Weights,
-    /// What each layer says to the first evaluation prompts.
+    /// The predictions of each layer on the first evaluation prompts.
     Predictions,
 }
 
@@ -44,22 +41,23 @@ pub enum Form {
 /// metrics; of checkpoints that it kept, predictions.
 pub fn add(name: &str, run: &Path, to: &Path, form: Form, remark: &str, progress: Progress) -> Result<Added> {
     let experiment = Experiment::read(&run.join(PLAN))?;
-    check_task(named(name)?, &experiment, run)?;
-    let known = Known::of(run)?;
+    let network = named(name)?;
+    network.check_task(&experiment, run)?;
+    let trained = trained(run)?;
     for file in TAKEN {
         let from = run.join(file);
-        std::fs::copy(&from, to.join(file)).map_err(failed("copy", &from))?;
+        std::fs::copy(&from, to.join(file)).map_err(Error::file("copy", &from))?;
     }
     let metrics = read_metrics(&run.join("metrics.jsonl"))?;
-    let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
-    let parameters = network.layout().len();
-    let prompts = named(name)?.evaluation(Seed(0), RECORDED)?;
+    let body = experiment.network.build(experiment.task.dim, experiment.task.points)?;
+    let parameters = body.layout().len();
+    let prompts = network.evaluation(Seed(0), RECORDED)?;
     let (stored, learner): (String, Box<dyn Learner>) = match form {
         Form::Weights => {
             let checkpoint = run.join(CHECKPOINT);
             let metadata = engine::model::checkpoint::metadata(&checkpoint)?;
             let metadata = metadata.into_iter().filter(|(key, _)| !key.starts_with("adam.")).collect();
-            let weights = Weights::read(&checkpoint, network)?;
+            let weights = Weights::read(&checkpoint, body)?;
             engine::model::checkpoint::save_half(
                 &to.join(CHECKPOINT),
                 &weights.layout,
@@ -83,84 +81,59 @@ pub fn add(name: &str, run: &Path, to: &Path, form: Form, remark: &str, progress
             (format!("predictions of every layer on {RECORDED} prompts"), Box::new(recorded))
         }
     };
-    add_moments(run, to, &prompts.head(checkpoints::RECORDED, prompts.points()), progress)?;
+    add_checkpoints(run, to, &prompts.head(checkpoints::RECORDED, prompts.points()), progress)?;
     progress(&format!("judging {name} on {RECORDED} prompts"));
     let card = Card {
         name: name.into(),
-        about: named(name)?.about.into(),
+        about: network.about.into(),
         experiment: experiment.name.clone(),
         seed: experiment.training.seed,
-        steps: known.steps,
-        device: known.device,
         seconds: metrics.last().map_or(f64::NAN, |m| m.seconds),
         parameters,
         stored,
-        prompts: known.prompts,
-        mean_loss: known.mean_loss,
-        bayes_loss: known.bayes_loss,
-        last_error_over_d: known.last_error_over_d,
-        remark: if remark.is_empty() { known.remark } else { remark.into() },
+        remark: if remark.is_empty() { trained.remark.clone() } else { remark.into() },
         judged: Some(Evaluation::of(&*learner, &prompts)?),
         files: Default::default(),
+        ..trained
     };
     Ok(Added { figure: curve(&card, &metrics), card })
 }
 
-/// What a network says of itself: at the end of its run, or on its card.
-struct Known {
-    steps: u64,
-    device: String,
-    prompts: usize,
-    mean_loss: f64,
-    bayes_loss: Option<f64>,
-    last_error_over_d: f64,
-    remark: String,
-}
-
-impl Known {
-    fn of(run: &Path) -> Result<Known> {
-        if let Some(result) = runs::finished(run) {
-            return Ok(Known {
-                steps: result.steps,
-                device: runs::recorded_device(run).unwrap_or_default(),
-                prompts: result.prompts,
-                mean_loss: result.mean_loss,
-                bayes_loss: result.bayes_loss,
-                last_error_over_d: result.last_error_over_d,
-                remark: String::new(),
-            });
-        }
-        if !run.join(Card::FILE).is_file() {
-            let why = "is not finished; accepted: a run that `iclab train` has ended, or a shipped network";
-            return Err(Error::Content { path: run.to_path_buf(), why: why.into() });
-        }
-        let card = Card::read(run)?;
-        card.verify(run)?;
-        Ok(Known {
-            steps: card.steps,
-            device: card.device,
-            prompts: card.prompts,
-            mean_loss: card.mean_loss,
-            bayes_loss: card.bayes_loss,
-            last_error_over_d: card.last_error_over_d,
-            remark: card.remark,
-        })
+/// What is known of a network at the end of its run, or from its card: the rest of the card is still empty.
+fn trained(run: &Path) -> Result<Card> {
+    if let Some(result) = runs::finished(run) {
+        return Ok(Card {
+            steps: result.steps,
+            device: runs::recorded_device(run).unwrap_or_default(),
+            prompts: result.prompts,
+            mean_loss: result.mean_loss,
+            bayes_loss: result.bayes_loss,
+            last_error_over_d: result.last_error_over_d,
+            ..Card::default()
+        });
     }
+    if !run.join(Card::FILE).is_file() {
+        let why = "is not finished; accepted: a run that `iclab train` has ended, or a shipped network";
+        return Err(Error::content(run, why));
+    }
+    let card = Card::read(run)?;
+    card.verify(run)?;
+    Ok(card)
 }
 
-/// What the checkpoints that a run kept say to some prompts.
-fn add_moments(run: &Path, to: &Path, prompts: &Prompts, progress: Progress) -> Result<()> {
-    let along = checkpoints::kept(run);
+/// Predictions on some prompts of the checkpoints that a run kept.
+fn add_checkpoints(run: &Path, to: &Path, prompts: &Prompts, progress: Progress) -> Result<()> {
+    let along = runs::kept(run);
     if along.is_empty() {
         return Ok(());
     }
-    let folder = to.join(checkpoints::FOLDER);
-    std::fs::create_dir(&folder).map_err(failed("create", &folder))?;
+    let folder = to.join(runs::KEPT);
+    std::fs::create_dir(&folder).map_err(Error::file("create", &folder))?;
     for (i, (step, path)) in along.iter().enumerate() {
         progress(&format!("layers at step {step}, checkpoint {} of {}", i + 1, along.len()));
         let file = folder.join(path.file_name().unwrap_or_default());
         if Recorded::is(path) {
-            std::fs::copy(path, &file).map_err(failed("copy", path))?;
+            std::fs::copy(path, &file).map_err(Error::file("copy", path))?;
         } else {
             Recorded::of(&checkpoints::probed(path)?, prompts)?.write(&file)?;
         }
@@ -168,28 +141,23 @@ fn add_moments(run: &Path, to: &Path, prompts: &Prompts, progress: Progress) -> 
     Ok(())
 }
 
-fn failed(action: &'static str, path: &Path) -> impl Fn(std::io::Error) -> Error + use<> {
-    let path = path.to_path_buf();
-    move |source| Error::File { action, path: path.clone(), source }
-}
-
 impl Added {
     /// Counts every file of the folder and writes the card.
     pub fn seal(mut self, dir: &Path) -> Result<Card> {
-        for path in files_under(dir).map_err(failed("read", dir))? {
-            let bytes = std::fs::read(&path).map_err(failed("read", &path))?;
+        for path in files_under(dir).map_err(Error::file("read", dir))? {
+            let bytes = std::fs::read(&path).map_err(Error::file("read", &path))?;
             let name = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy().into_owned();
             self.card.files.insert(name, FileRecord::of(&bytes));
         }
         let text = toml::to_string(&self.card).expect("cards are plain tables");
         let path = dir.join(Card::FILE);
-        std::fs::write(&path, text).map_err(failed("write", &path))?;
+        std::fs::write(&path, text).map_err(Error::file("write", &path))?;
         Ok(self.card)
     }
 }
 
 fn read_metrics(path: &Path) -> Result<Vec<Metrics>> {
-    let text = std::fs::read_to_string(path).map_err(failed("read", path))?;
+    let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
     let row = |(i, line): (usize, &str)| {
         serde_json::from_str(line)
             .map_err(|e| Error::Content { path: path.into(), why: format!("line {}: {e}", i + 1) })
@@ -197,7 +165,7 @@ fn read_metrics(path: &Path) -> Result<Vec<Metrics>> {
     text.lines().enumerate().map(row).collect()
 }
 
-/// Loss, and what remains above the smallest possible one, by training step.
+/// Loss, and what remains above the Bayes loss, by training step.
 fn curve(card: &Card, metrics: &[Metrics]) -> Figure {
     let points =
         |value: &dyn Fn(&Metrics) -> f64| metrics.iter().map(|m| (m.step as f64, value(m))).collect();

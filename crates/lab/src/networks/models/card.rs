@@ -14,7 +14,7 @@ use crate::learners::steps::Steps;
 use crate::stats::mean;
 
 /// `card.toml` in a network's folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
     /// `r1`, …
@@ -112,12 +112,8 @@ impl Card {
     /// Reads the card of a folder.
     pub fn read(dir: &Path) -> Result<Card> {
         let path = dir.join(Card::FILE);
-        let text = std::fs::read_to_string(&path).map_err(|source| Error::File {
-            action: "read",
-            path: path.clone(),
-            source,
-        })?;
-        toml::from_str(&text).map_err(|e| Error::Content { path, why: e.message().to_string() })
+        let text = std::fs::read_to_string(&path).map_err(Error::file("read", &path))?;
+        toml::from_str(&text).map_err(|e| Error::content(path, e.message()))
     }
 
     /// Checks that every file beside the card is there and is what it was.

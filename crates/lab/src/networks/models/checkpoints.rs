@@ -1,4 +1,4 @@
-//! A network at checkpoints of its training: checkpoints that a run kept, or what they said.
+//! A network along its training: the checkpoints that a run kept, or what they predicted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,39 +8,23 @@ use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
+use crate::networks::runs;
 use crate::probe::{self, Options, Probed};
 
 /// Prompts that the read-outs of one checkpoint are fitted to, and judged on: fewer than for a finished network, of which
 /// there is one.
 pub const FITTED: usize = 512;
 const JUDGED: usize = 256;
-/// Prompts that each moment answers once where only predictions are kept.
+/// Prompts that each checkpoint answers once where only predictions are kept.
 pub const RECORDED: usize = 256;
 
-/// Where they are, in a run or in the folder of a shipped network.
-pub const FOLDER: &str = "kept";
-
-/// Files kept along a training run, with their steps, in order.
-pub fn kept(dir: &Path) -> Vec<(u64, PathBuf)> {
-    let entries = std::fs::read_dir(dir.join(FOLDER)).into_iter().flatten().flatten();
-    let mut found: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let step = name.strip_prefix("step-")?.strip_suffix(".safetensors")?.parse().ok()?;
-            Some((step, entry.path()))
-        })
-        .collect();
-    found.sort();
-    found
-}
-
-/// Every kept moment as a learner. `progress` hears what is going on.
+/// Every kept checkpoint as a learner. `progress` hears what is going on.
 pub fn of(dir: &Path, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
-    let kept = kept(dir);
+    let kept = runs::kept(dir);
     if kept.len() < 2 {
         let why =
             "holds no checkpoints along the way; accepted: a run trained with `keep = 20` under [training]";
-        return Err(Error::Content { path: dir.join(FOLDER), why: why.into() });
+        return Err(Error::Content { path: dir.join(runs::KEPT), why: why.into() });
     }
     let count = kept.len();
     let open = |(i, (step, path)): (usize, (u64, PathBuf))| -> Result<(u64, Arc<dyn Learner>)> {

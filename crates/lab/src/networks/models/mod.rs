@@ -4,6 +4,7 @@ mod add;
 mod card;
 pub mod checkpoints;
 mod fingerprint;
+mod paper;
 mod shelf;
 
 use std::collections::BTreeMap;
@@ -11,116 +12,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Progress;
-use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
-use crate::error::{Error, Result, hint};
+use crate::error::{Error, Result};
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
 use crate::networks::experiment::Experiment;
+use crate::networks::runs::{CHECKPOINT, PLAN};
 use crate::probe::{self, LoadedNetwork, LoadedProbe, Options, Probed, ReadPoint};
 
 pub use add::{Added, Form, add};
 pub use card::{Card, Evaluation, FileRecord};
+pub use paper::{MINIATURE, NETWORKS, PaperNetwork, named};
 pub use shelf::{Shelved, card, shelf, shelved};
-
-/// A network of the paper: analyses ask for it by name.
-pub struct PaperNetwork {
-    /// `r1`, …
-    pub name: &'static str,
-    /// What it is, in a few words.
-    pub about: &'static str,
-    /// Function class it must have been trained on.
-    pub function: &'static str,
-    /// Input law it must have been trained on.
-    pub inputs: &'static str,
-    /// Dimension of its inputs.
-    pub dim: usize,
-    /// Points per prompt.
-    pub points: usize,
-}
 
 /// Where shipped networks are, below the directory that commands are run in.
 pub const FOLDER: &str = "models";
 /// Prompts of seed 0 that networks answer once where only their predictions are kept.
 pub const RECORDED: usize = 1280;
-/// A network of our own, small enough to be trained in a minute or two on two cores.
-pub const MINIATURE: &str = "miniature";
-/// How the names of networks trained by the paper's recipe end.
-const BY_THE_PAPER: &str = "-paper";
-
-impl PaperNetwork {
-    /// The experiment that trains it: by the paper's recipe where its name says so, else by the fast one.
-    pub fn experiment(&self) -> String {
-        match self.name.strip_suffix(BY_THE_PAPER) {
-            Some(name) => name.to_string(),
-            None if self.name == MINIATURE => self.name.to_string(),
-            None => format!("{}-fast", self.name),
-        }
-    }
-
-    /// Whether it was trained by the paper's recipe. Such networks lie beside the fast ones until analyses ask them.
-    pub fn by_the_paper(&self) -> bool {
-        self.name.ends_with(BY_THE_PAPER)
-    }
-
-    /// The command that trains it.
-    pub fn recipe(&self) -> String {
-        format!("iclab train experiments/{}.toml", self.experiment())
-    }
-
-    /// Prompts on which it is judged.
-    pub fn evaluation(&self, seed: Seed, count: usize) -> Result<Prompts> {
-        Ok(Task::new(self.function, self.inputs, self.dim, self.points)?.sample(seed, "eval", 0, count))
-    }
-}
-
-const fn isotropic(name: &'static str, about: &'static str) -> PaperNetwork {
-    PaperNetwork { name, about, function: "linear", inputs: "gaussian", dim: 20, points: 41 }
-}
-
-/// Every network that an analysis may need.
-pub const NETWORKS: &[PaperNetwork] = &[
-    isotropic("r1", "Transformer of 12 layers and 8 heads"),
-    isotropic("r1-paper", "r1 by the paper's recipe"),
-    isotropic("r1-seed1", "r1 from another seed"),
-    isotropic("r1-seed2", "r1 from another seed"),
-    isotropic("r1-seed3", "r1 from another seed"),
-    isotropic("r1-seed4", "r1 from another seed"),
-    isotropic("r1-along", "r1 at twenty checkpoints of its training"),
-    isotropic("r1-relu", "r1 with ReLU in place of softmax"),
-    PaperNetwork { inputs: "skewed:kappa=100", ..isotropic("r2", "r1 on ill-conditioned data") },
-    PaperNetwork { inputs: "skewed:kappa=100", ..isotropic("r2-paper", "r2 by the paper's recipe") },
-    PaperNetwork { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "r1 on noisy labels") },
-    isotropic("r4", "Transformer of 12 layers and 1 head"),
-    isotropic("r5", "Transformer of 24 layers and 8 heads"),
-    isotropic("r6-8", "Transformer of 1 head, 8 wide"),
-    isotropic("r6-16", "Transformer of 1 head, 16 wide"),
-    isotropic("r6-32", "Transformer of 1 head, 32 wide"),
-    isotropic("r6-64", "Transformer of 1 head, 64 wide"),
-    isotropic("r7", "LSTM of 10 layers"),
-    isotropic("r7-wide", "LSTM of 10 layers, twice as wide"),
-    PaperNetwork {
-        function: "relu-2nn",
-        points: 101,
-        ..isotropic("r8", "Transformer on two-layer ReLU networks")
-    },
-    PaperNetwork {
-        function: "tanh-2nn",
-        points: 101,
-        ..isotropic("r9", "Transformer on two-layer tanh networks")
-    },
-    PaperNetwork { dim: 5, points: 16, ..isotropic(MINIATURE, "Transformer of 6 layers and 2 heads, d=5") },
-];
-
-/// Finds a network's row by name.
-pub fn named(name: &str) -> Result<&'static PaperNetwork> {
-    NETWORKS.iter().find(|n| n.name == name).ok_or_else(|| Error::UnknownName {
-        kind: "network",
-        name: name.to_string(),
-        hint: hint(name, NETWORKS.iter().map(|n| n.name)),
-    })
-}
-
 /// Where analyses get networks from.
 pub trait Networks: Send + Sync {
     /// Whether the network of this name is there, and can be asked the first `count` prompts of a seed.
@@ -161,11 +69,10 @@ impl Models {
             return Err(Error::BadData(why));
         };
         let (named, dir) = (named(name)?, PathBuf::from(dir));
-        check_task(named, &read_plan(&dir)?, &dir)?;
+        named.check_task(&read_plan(&dir)?, &dir)?;
         let weights = dir.join(CHECKPOINT);
         if !weights.is_file() {
-            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
-            return Err(Error::File { action: "read", path: weights, source });
+            return Err(Error::file("read", weights)(std::io::ErrorKind::NotFound.into()));
         }
         self.given.insert(name.to_string(), dir);
         Ok(())
@@ -186,7 +93,7 @@ impl Models {
         if dir.join(Card::FILE).is_file() {
             Card::read(&dir)?.verify(&dir)?;
         }
-        check_task(named(name)?, &read_plan(&dir)?, &dir)?;
+        named(name)?.check_task(&read_plan(&dir)?, &dir)?;
         Ok(dir)
     }
 
@@ -229,8 +136,6 @@ impl Networks for Models {
     }
 }
 
-const PLAN: &str = "plan.toml";
-const CHECKPOINT: &str = "checkpoint.safetensors";
 fn read_plan(dir: &Path) -> Result<Experiment> {
     Experiment::read(&dir.join(PLAN))
 }
@@ -247,26 +152,4 @@ fn files_under(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
-}
-
-fn check_task(named: &PaperNetwork, experiment: &Experiment, dir: &Path) -> Result<()> {
-    let task = &experiment.task;
-    let found = (task.function.as_str(), task.inputs.as_str(), task.dim, task.points);
-    if found == (named.function, named.inputs, named.dim, named.points) {
-        return Ok(());
-    }
-    let why = format!(
-        "task {} of {} inputs, d={}, {} points; accepted for {} ({}): {} of {} inputs, d={}, {} points",
-        found.0,
-        found.1,
-        found.2,
-        found.3,
-        named.name,
-        named.about,
-        named.function,
-        named.inputs,
-        named.dim,
-        named.points
-    );
-    Err(Error::Content { path: dir.join(PLAN), why })
 }

@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{CHECKPOINT, LOCK, RunResult, failure, file_error, finished, read_metrics};
+use super::{CHECKPOINT, LOCK, RunResult, failure, finished, read_metrics};
 use crate::error::{Error, Result};
 use crate::networks::experiment::Experiment;
 
@@ -92,7 +92,7 @@ pub(super) fn lock(dir: &Path) -> Result<File> {
     const TRIES: u32 = 20;
     let path = dir.join(LOCK);
     let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(file_error("create", &path))?;
+    let file = file.map_err(Error::file("create", &path))?;
     for _ in 0..TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(file),

@@ -106,7 +106,7 @@ pub struct Slurm {
 /// A plan as its author writes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct PlanFile {
     name: String,
     #[serde(default)]
     about: String,
@@ -133,29 +133,19 @@ impl Point {
 impl Sweep {
     /// Reads a plan, makes its points and checks every one of them.
     pub fn read(path: &Path) -> Result<Sweep> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File {
-            action: "read",
-            path: path.into(),
-            source,
-        })?;
-        let file: File = toml::from_str(&text).map_err(|e| Error::toml(path, &text, &e))?;
+        let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+        let file: PlanFile = toml::from_str(&text).map_err(|e| Error::toml(path, &text, &e))?;
         let base = path.parent().unwrap_or(Path::new("")).join(&file.base);
         let experiment = Experiment::read(&base)?;
         let sweep = file.resolve(&experiment);
-        sweep.map_err(|why| Error::Content { path: path.into(), why })
+        sweep.map_err(|why| Error::content(path, why))
     }
 
     /// Reads a sweep that was stored resolved, as [`Sweep::to_toml`] writes it.
     pub fn stored(path: &Path) -> Result<Sweep> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File {
-            action: "read",
-            path: path.into(),
-            source,
-        })?;
-        toml::from_str(&text).map_err(|e| Error::Content {
-            path: path.into(),
-            why: format!("{}; accepted: what iclab sweep wrote", e.message()),
-        })
+        let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+        toml::from_str(&text)
+            .map_err(|e| Error::content(path, format!("{}; accepted: what iclab sweep wrote", e.message())))
     }
 
     /// Every point written out.
@@ -193,7 +183,7 @@ pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }
 
-impl File {
+impl PlanFile {
     fn resolve(self, experiment: &Experiment) -> Result<Sweep, String> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if self.name.is_empty() || !self.name.chars().all(allowed) {
@@ -244,7 +234,7 @@ impl File {
                     .map_err(|e| format!("field 'test.inputs': {e}"))?;
             }
         }
-        let File { name, about, quality, test, slurm, .. } = self;
+        let PlanFile { name, about, quality, test, slurm, .. } = self;
         Ok(Sweep { name, about, fields, quality, test, slurm, points })
     }
 }

@@ -1,56 +1,8 @@
-//! Experiments: a TOML file that says what to train, on what, and how.
+//! The `[training]` table: steps, optimiser, schedule of the learning rate, curriculum, what is written when.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-
-use crate::data::prompts::Task;
-use crate::data::seed::fnv1a;
-use crate::error::{Error, Result};
-use crate::networks::NetworkSpec;
-
-/// One training run, fully described.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Experiment {
-    /// Short name; begins the name of the run's directory.
-    pub name: String,
-    /// What it is for, a sentence.
-    #[serde(default)]
-    pub about: String,
-    /// The prompts.
-    pub task: TaskSpec,
-    /// The network.
-    pub network: NetworkSpec,
-    /// How it is trained.
-    pub training: TrainingSpec,
-}
-
-/// Which prompts to train on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TaskSpec {
-    /// Function class.
-    pub function: String,
-    /// Input distribution.
-    pub inputs: String,
-    /// Dimension d.
-    pub dim: usize,
-    /// Points per prompt.
-    pub points: usize,
-}
-
-impl TaskSpec {
-    /// The task itself.
-    pub fn build(&self) -> Result<Task> {
-        self.in_dims(self.dim, self.points)
-    }
-
-    /// The same task with another number of dimensions and points, as a curriculum has it.
-    pub fn in_dims(&self, dim: usize, points: usize) -> Result<Task> {
-        Task::new(&self.function, &self.inputs, dim, points)
-    }
-}
 
 /// How to train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -230,112 +182,6 @@ impl TrainingSpec {
     }
 }
 
-impl Experiment {
-    /// Reads and checks an experiment.
-    pub fn read(path: &Path) -> Result<Experiment> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File {
-            action: "read",
-            path: path.into(),
-            source,
-        })?;
-        Experiment::parse(&text, path)
-    }
-
-    /// Reads and checks the text of an experiment; `path` is for messages.
-    pub fn parse(text: &str, path: &Path) -> Result<Experiment> {
-        let experiment: Experiment = toml::from_str(text).map_err(|e| Error::toml(path, text, &e))?;
-        experiment.check().map_err(|e| Error::Content { path: path.into(), why: e.to_string() })?;
-        Ok(experiment)
-    }
-
-    /// Every default written out, for the plan beside the run.
-    pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("experiments are plain tables")
-    }
-
-    /// 16 hex digits that name this experiment on every machine (FNV-1a over its TOML).
-    pub fn hash(&self) -> String {
-        format!("{:016x}", fnv1a(&self.to_toml()))
-    }
-
-    /// Checks that the parts exist and fit together.
-    pub fn check(&self) -> Result<()> {
-        let bad = |field: &str, value: String, accepted: &str| {
-            Err(Error::BadData(format!("field '{field}' is {value}; accepted: {accepted}")))
-        };
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if self.name.is_empty() || !self.name.chars().all(plain) {
-            return bad("name", format!("'{}'", self.name), "letters, digits, dashes");
-        }
-        let TaskSpec { function, inputs, dim, points } = &self.task;
-        Task::new(function, inputs, *dim, *points)?;
-        self.network.build(*dim, *points)?;
-        let t = &self.training;
-        if t.steps == 0 {
-            return bad("training.steps", "0".into(), "at least 1");
-        }
-        if t.batch == 0 || t.batch > 1 << 20 {
-            return bad("training.batch", t.batch.to_string(), "1 to 1048576");
-        }
-        if t.start == Start::PassThrough && !matches!(self.network, NetworkSpec::Lstm { .. }) {
-            return bad("training.start", "\"pass-through\"".into(), "\"usual\", except for an LSTM");
-        }
-        if t.start == Start::PassThrough && t.init.is_some() {
-            return bad("training.start", "\"pass-through\"".into(), "\"usual\" where 'init' is given");
-        }
-        let flat = t.flat.unwrap_or(0.0);
-        if t.flat.is_some() && t.schedule != Schedule::Linear {
-            return bad("training.flat", flat.to_string(), "none unless 'schedule' is \"linear\"");
-        }
-        for (field, value, accepted, fine) in [
-            ("training.rate", t.rate, "a number above 0", t.rate > 0.0 && t.rate.is_finite()),
-            ("training.beta1", t.beta1, "0 to below 1", (0.0..1.0).contains(&t.beta1)),
-            ("training.beta2", t.beta2, "0 to below 1", (0.0..1.0).contains(&t.beta2)),
-            ("training.epsilon", t.epsilon, "a number above 0", t.epsilon > 0.0),
-            ("training.warmup", t.warmup, "0 to 1", (0.0..=1.0).contains(&t.warmup)),
-            ("training.flat", flat, "0 to below 1", (0.0..1.0).contains(&flat)),
-            ("training.clip", t.clip.unwrap_or(1.0), "a number above 0", t.clip.is_none_or(|c| c > 0.0)),
-        ] {
-            if !fine {
-                return bad(field, value.to_string(), accepted);
-            }
-        }
-        for (field, every) in
-            [("training.log_every", t.log_every), ("training.checkpoint_every", t.checkpoint_every)]
-        {
-            if every == 0 {
-                return bad(field, "0".into(), "at least 1");
-            }
-        }
-        for (field, ramp, largest) in
-            [("training.dims", t.dims, *dim), ("training.points", t.points, *points)]
-        {
-            let Some(ramp) = ramp else { continue };
-            if ramp.start == 0 || ramp.start > ramp.end || ramp.end != largest {
-                let value = format!("{} to {}", ramp.start, ramp.end);
-                return bad(field, value, &format!("from at least 1 up to the task's {largest}"));
-            }
-            let grows = matches!((ramp.by, ramp.every), (Some(1..), Some(1..)));
-            let spreads = ramp.over.is_some_and(|o| o > 0.0 && o <= 1.0);
-            if ramp.hold.is_some_and(|hold| !(0.0..ramp.over.unwrap_or(1.0)).contains(&hold)) {
-                let value = format!("held for {}", ramp.hold.unwrap_or_default());
-                return bad(field, value, "'hold' from 0 to below 'over'");
-            }
-            if grows == spreads {
-                return bad(
-                    field,
-                    "unclear".into(),
-                    "either 'by' and 'every', or 'over' (a share of the steps, above 0)",
-                );
-            }
-        }
-        if let Some(ramp) = t.dims {
-            Task::new(function, inputs, ramp.start, *points)?; // the class must exist in the first dimension too
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,8 +201,8 @@ mod tests {
 
     #[test]
     fn kept_steps_are_log_spaced_and_end_at_the_end() {
-        let text = include_str!("../../../../experiments/r1-fast.toml");
-        let mut spec = toml::from_str::<Experiment>(text).unwrap().training;
+        let text = include_str!("../../../../../experiments/r1-fast.toml");
+        let mut spec = toml::from_str::<crate::networks::experiment::Experiment>(text).unwrap().training;
         spec.keep = 20;
         let kept = spec.kept_steps();
         assert_eq!(kept.last(), Some(&spec.steps));

@@ -1,0 +1,83 @@
+//! Experiments: a TOML file that says what to train, on what, and how.
+
+mod check;
+mod training;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::prompts::Task;
+use crate::data::seed::fnv1a;
+use crate::error::{Error, Result};
+use crate::networks::NetworkSpec;
+
+pub use training::{Optimiser, Ramp, Schedule, Start, TrainingSpec};
+
+/// One training run, fully described.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Short name; begins the name of the run's directory.
+    pub name: String,
+    /// What it is for, a sentence.
+    #[serde(default)]
+    pub about: String,
+    /// The prompts.
+    pub task: TaskSpec,
+    /// The network.
+    pub network: NetworkSpec,
+    /// How it is trained.
+    pub training: TrainingSpec,
+}
+
+/// Which prompts to train on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskSpec {
+    /// Function class.
+    pub function: String,
+    /// Input distribution.
+    pub inputs: String,
+    /// Dimension d.
+    pub dim: usize,
+    /// Points per prompt.
+    pub points: usize,
+}
+
+impl TaskSpec {
+    /// The task itself.
+    pub fn build(&self) -> Result<Task> {
+        self.in_dims(self.dim, self.points)
+    }
+
+    /// The same task with another number of dimensions and points, as a curriculum has it.
+    pub fn in_dims(&self, dim: usize, points: usize) -> Result<Task> {
+        Task::new(&self.function, &self.inputs, dim, points)
+    }
+}
+
+impl Experiment {
+    /// Reads and checks an experiment.
+    pub fn read(path: &Path) -> Result<Experiment> {
+        let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+        Experiment::parse(&text, path)
+    }
+
+    /// Reads and checks the text of an experiment; `path` is for messages.
+    pub fn parse(text: &str, path: &Path) -> Result<Experiment> {
+        let experiment: Experiment = toml::from_str(text).map_err(|e| Error::toml(path, text, &e))?;
+        experiment.check().map_err(|e| Error::content(path, e.to_string()))?;
+        Ok(experiment)
+    }
+
+    /// Every default written out, for the plan beside the run.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("experiments are plain tables")
+    }
+
+    /// 16 hex digits that name this experiment on every machine (FNV-1a over its TOML).
+    pub fn hash(&self) -> String {
+        format!("{:016x}", fnv1a(&self.to_toml()))
+    }
+}
