@@ -330,7 +330,7 @@ fn runs_go_on_only_where_they_were_begun() {
         let mut metadata = saved.metadata.clone();
         metadata.remove("device");
         metadata.extend(device.map(|name| ("device".into(), name.into())));
-        engine::model::checkpoint::save(&path, &layout, &saved.params, saved.adam.as_ref(), &metadata)
+        engine::model::checkpoint::save(&path, &layout, &saved.params, saved.optimiser.as_ref(), &metadata)
             .unwrap();
     };
     fake(Some("cuda tf32"));

@@ -10,7 +10,7 @@ use std::time::Instant;
 use engine::cpu::bench;
 use engine::cuda::{CudaError, CudaRunner, CudaTrainer, Device, Feed, Precision, ScheduleRow};
 use engine::model::networks::{Gpt2Config, Mode, Network};
-use engine::model::optim::adam::{Adam, AdamConfig};
+use engine::model::optim::{OptimiserState, adam::AdamConfig};
 use engine::model::parameters::SplitMix;
 
 fn main() {
@@ -60,7 +60,7 @@ fn step(
 ) -> Result<f64, CudaError> {
     const STEPS: usize = 60;
     let params = network.layout().initial(&SplitMix::new(1));
-    let adam = Adam::new(AdamConfig::default(), params.len());
+    let adam = OptimiserState::new(AdamConfig::default(), params.len());
     let mut trainer = CudaTrainer::new(device, network, precision, batch, Some(1.0), &params, &adam)?;
     trainer.prepare(41, &Feed::Host)?;
     let rows = [ScheduleRow { rate: 1e-4, dims: 20 }; STEPS];

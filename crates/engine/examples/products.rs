@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use engine::cpu::gemm::general::{Into, Mat, matmul};
-use engine::cpu::gemm::{Packed, add_outer_products, product};
+use engine::cpu::gemm::general::{Accumulate, Mat, matmul};
+use engine::cpu::gemm::{PackedB, add_outer_products, product};
 
 /// The shortest times of several pieces of work, tried in turn so that a busy moment hits them alike.
 fn best<const N: usize>(flops: f64, mut work: [&mut dyn FnMut(); N]) -> [f64; N] {
@@ -44,14 +44,14 @@ fn main() {
         let flops = 2.0 * (rows * inner * outer) as f64;
         let (x, w) = (vec![0.5; rows * inner], vec![0.5; inner * outer]);
         let mut y = vec![0.0; rows * outer];
-        let mut place = vec![0.0; Packed::len_of(inner, outer)];
+        let mut place = vec![0.0; PackedB::len_of(inner, outer)];
         let (a, b) = (Mat::dense(&x, rows, inner), Mat::dense(&w, inner, outer));
-        let w = Packed::new(&mut place, b);
+        let w = PackedB::new(&mut place, b);
         let mut z = y.clone();
         let [general, packed] = best(
             flops,
-            [&mut || matmul(&mut y, outer, Into::Overwrite, a, b), &mut || {
-                product(&mut z, outer, Into::Overwrite, a, w)
+            [&mut || matmul(&mut y, outer, Accumulate::Overwrite, a, b), &mut || {
+                product(&mut z, outer, Accumulate::Overwrite, a, w)
             }],
         );
         let mut dw = vec![0.0; inner * outer];
@@ -59,7 +59,7 @@ fn main() {
         let d = Mat::dense(&z, rows, outer);
         let [general_t, packed_t] = best(
             flops,
-            [&mut || matmul(&mut dw, outer, Into::Overwrite, a.t(), d), &mut || {
+            [&mut || matmul(&mut dw, outer, Accumulate::Overwrite, a.t(), d), &mut || {
                 add_outer_products(&mut dw2, a, d, [&mut [], &mut []])
             }],
         );

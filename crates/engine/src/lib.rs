@@ -6,7 +6,7 @@
 //! `b` batch, `t` token, `e` embedding, `h` head, `p` point (a pair x, y), `d` feature, `l` layer.
 //!
 //! ```
-//! use engine::model::optim::adam::{Adam, AdamConfig};
+//! use engine::model::optim::{OptimiserState, adam::AdamConfig};
 //! use engine::model::networks::{Gpt2Config, Mode, Network};
 //! use engine::model::parameters::{ParamLayout, SplitMix};
 //!
@@ -14,7 +14,7 @@
 //! let layout = ParamLayout::new(network.params());
 //! let mut params = layout.initial(&SplitMix::new(1));
 //! let mut grads = vec![0.0; layout.len()];
-//! let mut adam = Adam::new(AdamConfig::default(), layout.len());
+//! let mut adam = OptimiserState::new(AdamConfig::default(), layout.len());
 //! let mut runner = network.runner(4, 8, Mode::Train).unwrap(); // 4 prompts of 8 tokens
 //! runner.set_tokens(&vec![0.1; 4 * 8 * 3]).unwrap();
 //! runner.set_targets(&vec![0.2; 4 * 4]).unwrap();

@@ -8,13 +8,13 @@ use std::path::Path;
 use common::{normals, rough_params, tiny_gpt2, tiny_lstm};
 use engine::model::checkpoint::{CheckpointError, load, parse, save};
 use engine::model::networks::{Gpt2Config, Network};
-use engine::model::optim::adam::{Adam, AdamConfig};
+use engine::model::optim::{OptimiserState, adam::AdamConfig};
 use engine::model::parameters::ParamLayout;
 
-fn sample() -> (ParamLayout, Vec<f32>, Adam, BTreeMap<String, String>) {
+fn sample() -> (ParamLayout, Vec<f32>, OptimiserState, BTreeMap<String, String>) {
     let network = Network::Gpt2(tiny_gpt2());
     let layout = network.layout();
-    let mut adam = Adam::new(AdamConfig { beta2: 0.98, ..Default::default() }, layout.len());
+    let mut adam = OptimiserState::new(AdamConfig { beta2: 0.98, ..Default::default() }, layout.len());
     adam.mean = normals("mean", layout.len(), 1.0);
     adam.square = normals("square", layout.len(), 1.0).iter().map(|x| x * x).collect();
     adam.step = 12_345;
@@ -29,10 +29,10 @@ fn a_checkpoint_comes_back_bit_for_bit() {
     let (layout, params, adam, metadata) = sample();
     save(&path, &layout, &params, Some(&adam), &metadata).unwrap();
     let found = load(&path, &layout).unwrap();
-    assert_eq!((&found.params, found.adam.as_ref(), &found.metadata), (&params, Some(&adam), &metadata));
+    assert_eq!((&found.params, found.optimiser.as_ref(), &found.metadata), (&params, Some(&adam), &metadata));
     // Over an older file, and with weights alone; nothing else is left in the folder.
     save(&path, &layout, &params, None, &metadata).unwrap();
-    assert_eq!(load(&path, &layout).unwrap().adam, None);
+    assert_eq!(load(&path, &layout).unwrap().optimiser, None);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 

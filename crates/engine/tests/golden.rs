@@ -5,9 +5,9 @@ mod common;
 use std::collections::HashMap;
 
 use common::{golden, relative};
-use engine::cpu::executor::Runner;
+use engine::cpu::Runner;
 use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use engine::model::optim::adam::{Adam, AdamConfig};
+use engine::model::optim::{OptimiserState, adam::AdamConfig};
 
 const TOLERANCE: f32 = 1e-5;
 
@@ -48,7 +48,7 @@ fn check_runner(
     runner.set_tokens(&golden["tokens"]).unwrap();
     runner.set_targets(&golden["targets"]).unwrap();
     let mut grads = vec![0.0; layout.len()];
-    let mut adam = Adam::new(AdamConfig { epsilon, ..Default::default() }, layout.len());
+    let mut adam = OptimiserState::new(AdamConfig { epsilon, ..Default::default() }, layout.len());
     for (step, &expected) in golden["norm"].iter().enumerate() {
         grads.fill(0.0);
         runner.forward(&params);

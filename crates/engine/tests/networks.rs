@@ -6,11 +6,11 @@ use common::{
     all_networks, networks_of_several_stages, normals, relative, rough_params, tiny_gpt2, tiny_lstm,
 };
 use engine::EngineError;
-use engine::cpu::executor::Runner;
-use engine::cpu::ops::{AttentionKind, Mask, Weighting};
-use engine::model::ablation::{Intervention, Part};
+use engine::cpu::Runner;
+use engine::model::ablation::{AblatedPart, Part};
 use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use engine::model::optim::adam::{Adam, AdamConfig};
+use engine::model::ops::{AttentionKind, Mask, Weighting};
+use engine::model::optim::{OptimiserState, adam::AdamConfig};
 
 fn causal(network: &Network) -> bool {
     !matches!(network, Network::Gpt2(config) if config.attention.mask == Mask::Full)
@@ -127,11 +127,11 @@ fn a_predictor_leaves_out_only_what_no_prediction_depends_on() {
             let outputs = [None, Some(normals("output", 10 * network.width(), 1.0).into())];
             let interventions = parts
                 .into_iter()
-                .flat_map(|part| outputs.clone().map(|output| vec![Intervention { part, output }]));
-            let possible = |_: &Vec<Intervention>| matches!(network, Network::Gpt2(_));
+                .flat_map(|part| outputs.clone().map(|output| vec![AblatedPart { part, output }]));
+            let possible = |_: &Vec<AblatedPart>| matches!(network, Network::Gpt2(_));
             for changes in [Vec::new()].into_iter().chain(interventions.filter(possible)) {
                 for runner in [&mut whole, &mut predictor] {
-                    runner.intervene(&changes).unwrap();
+                    runner.ablate(&changes).unwrap();
                     runner.set_tokens(&tokens).unwrap();
                     runner.forward(&params);
                 }
@@ -162,7 +162,7 @@ fn three_steps(network: &Network, threads: usize) -> Vec<u32> {
     pool.install(|| {
         let mut params = rough_params(network);
         let mut grads = vec![0.0; params.len()];
-        let mut adam = Adam::new(AdamConfig::default(), params.len());
+        let mut adam = OptimiserState::new(AdamConfig::default(), params.len());
         let batch = if params.len() > 1 << 20 { 30 } else { 150 };
         let mut runner = network.runner(batch, 10, Mode::Train).unwrap();
         feed(&mut runner);
@@ -193,7 +193,7 @@ fn training_lowers_the_loss() {
     for network in all_networks() {
         let mut params = network.layout().initial(&engine::model::parameters::SplitMix::new(1));
         let mut grads = vec![0.0; params.len()];
-        let mut adam = Adam::new(AdamConfig::default(), params.len());
+        let mut adam = OptimiserState::new(AdamConfig::default(), params.len());
         let mut runner = network.runner(2, 6, Mode::Train).unwrap();
         feed(&mut runner);
         runner.forward(&params);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{all_networks, golden, networks_of_several_stages, normals, relative, rough_params, tiny_gpt2};
-use engine::cpu::executor::Runner;
+use engine::cpu::Runner;
 use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use engine::reference::{Evaluation, evaluate};
 

@@ -10,7 +10,7 @@ thread_local! {
     static SCRATCH: RefCell<Buffer> = const { RefCell::new(Buffer::EMPTY) };
 }
 
-/// Lends the thread's scratch, `len` values of whatever was there before. Work may not ask for it again.
+/// Borrows the thread's scratch, `len` values of whatever was there before. Work may not borrow it again.
 pub(crate) fn with_scratch(len: usize, work: impl FnOnce(&mut [f32])) {
     SCRATCH.with_borrow_mut(|scratch| {
         if scratch.len() < len {
@@ -20,38 +20,38 @@ pub(crate) fn with_scratch(len: usize, work: impl FnOnce(&mut [f32])) {
     });
 }
 
-/// A buffer that begins with a line of the caches: a register that is read across two lines takes twice as long. A large
-/// one begins with a large page.
+/// A buffer that begins with a cache line: a register that is read across two cache lines takes twice as long. A large
+/// one begins with a huge page.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     values: Vec<f32>,
-    /// Where the first line begins.
+    /// Where the first cache line begins.
     first: usize,
 }
 
 impl Buffer {
     const EMPTY: Self = Self { values: Vec::new(), first: 0 };
 
-    /// Zeros, in large pages where the system lends them: a network's buffers take hundreds of megabytes, and looking up
+    /// Zeros, in huge pages where the system has them: a network's buffers take hundreds of megabytes, and looking up
     /// the addresses of small pages costs some percent of a training step.
     pub fn zeros(len: usize) -> Self {
         if len == 0 {
             return Self::EMPTY;
         }
-        let begin = if len * size_of::<f32>() >= LARGE_PAGE { LARGE_PAGE } else { LANES * size_of::<f32>() };
+        let begin = if len * size_of::<f32>() >= HUGE_PAGE { HUGE_PAGE } else { LANES * size_of::<f32>() };
         // What lies before the beginning is never touched, and so takes no memory.
         let mut values = vec![0.0; len + begin / size_of::<f32>()];
         let first = values.as_ptr().align_offset(begin).min(values.len() - len);
         values.truncate(first + len);
         let buffer = Self { values, first };
         #[cfg(target_os = "linux")]
-        advise_large_pages(&buffer);
+        advise_huge_pages(&buffer);
         buffer
     }
 }
 
-/// Values before the first line of the caches.
-pub(crate) fn first_line(values: &[f32]) -> usize {
+/// Values before the first cache line.
+pub(crate) fn first_cache_line(values: &[f32]) -> usize {
     values.as_ptr().align_offset(4 * LANES).min(values.len())
 }
 
@@ -69,13 +69,13 @@ impl DerefMut for Buffer {
     }
 }
 
-/// Bytes of a large page, or more on no system we know.
-const LARGE_PAGE: usize = 2 << 20;
+/// Bytes of a huge page, or more on no system we know.
+const HUGE_PAGE: usize = 2 << 20;
 
 #[cfg(target_os = "linux")]
-fn advise_large_pages(buffer: &[f32]) {
+fn advise_huge_pages(buffer: &[f32]) {
     let start = buffer.as_ptr().addr();
-    if start.is_multiple_of(LARGE_PAGE) {
+    if start.is_multiple_of(HUGE_PAGE) {
         // SAFETY: the range lies within the buffer and begins at a page; the advice changes no contents. Where it is not
         // understood, the pages stay small.
         unsafe { libc::madvise(start as *mut libc::c_void, size_of_val(buffer), libc::MADV_HUGEPAGE) };
@@ -90,8 +90,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// A part of so many values at the end. It begins with a line of the caches, and not as far into a page as the one before
-    /// it: values at the same distance from a page's beginning push each other out of the nearest cache.
+    /// A part of so many values at the end. It begins with a cache line, and not as far into a page as the one before
+    /// it: values at the same distance from a page's beginning push each other out of L1.
     pub fn push(&mut self, len: usize) {
         const GAP: usize = 17 * LANES;
         self.parts.push(self.end..self.end + len);
@@ -130,14 +130,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_begin_with_lines_and_do_not_overlap() {
-        let lengths = [5, 0, 1024, 16, LARGE_PAGE];
+    fn parts_begin_with_cache_lines_and_do_not_overlap() {
+        let lengths = [5, 0, 1024, 16, HUGE_PAGE];
         let mut parts = Parts::default();
         lengths.iter().for_each(|&len| parts.push(len));
         let mut buffer = Buffer::zeros(parts.len());
-        assert!(buffer.as_ptr().addr().is_multiple_of(LARGE_PAGE));
+        assert!(buffer.as_ptr().addr().is_multiple_of(HUGE_PAGE));
         for (i, part) in parts.all(&mut buffer).into_iter().enumerate() {
-            assert_eq!((part.len(), part.len().min(1) * first_line(part)), (lengths[i], 0));
+            assert_eq!((part.len(), part.len().min(1) * first_cache_line(part)), (lengths[i], 0));
             part.fill(i as f32 + 1.0);
         }
         for (i, &len) in lengths.iter().enumerate() {
@@ -150,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn small_buffers_begin_with_a_line() {
+    fn small_buffers_begin_with_a_cache_line() {
         for len in [1, 16, 100, 70_000] {
             let buffer = Buffer::zeros(len);
-            assert!(buffer.len() == len && first_line(&buffer) == 0);
+            assert!(buffer.len() == len && first_cache_line(&buffer) == 0);
         }
     }
 }

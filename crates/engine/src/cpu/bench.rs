@@ -4,9 +4,10 @@ use std::time::Instant;
 
 use crate::EngineError;
 use crate::cpu::executor::Profile;
-use crate::cpu::parallel::on_pool;
+use crate::cpu::work_queue::on_pool;
 use crate::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use crate::model::optim::adam::{Adam, AdamConfig};
+use crate::model::optim::OptimiserState;
+use crate::model::optim::adam::AdamConfig;
 use crate::model::parameters::{RandomSource, SplitMix};
 
 /// One network at one shape.
@@ -73,7 +74,7 @@ pub fn train(case: &Case, warm: usize, steps: usize) -> Result<Timing, EngineErr
     let layout = case.network.layout();
     let mut params = layout.initial(&SplitMix::new(1));
     let mut grads = vec![0.0; layout.len()];
-    let mut adam = Adam::new(AdamConfig::default(), layout.len());
+    let mut optimiser = OptimiserState::new(AdamConfig::default(), layout.len());
     let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
     let (tokens, targets) = prompts(case);
     runner.set_tokens(&tokens)?;
@@ -84,7 +85,7 @@ pub fn train(case: &Case, warm: usize, steps: usize) -> Result<Timing, EngineErr
         let start = Instant::now();
         on_pool(|| {
             loss = runner.gradients(&params, &mut grads);
-            adam.step(&mut params, &grads, 1e-4, Some(1.0));
+            optimiser.step(&mut params, &grads, 1e-4, Some(1.0));
         });
         if step >= warm {
             ms.push(start.elapsed().as_secs_f64() * 1e3);
@@ -99,7 +100,7 @@ pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
     let layout = case.network.layout();
     let mut params = layout.initial(&SplitMix::new(1));
     let mut grads = vec![0.0; layout.len()];
-    let mut adam = Adam::new(AdamConfig::default(), layout.len());
+    let mut optimiser = OptimiserState::new(AdamConfig::default(), layout.len());
     let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
     let (tokens, targets) = prompts(case);
     runner.set_tokens(&tokens)?;
@@ -107,14 +108,14 @@ pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
     let mut shortest = Profile::new();
     for step in 0..=steps {
         runner.start_profile();
-        let optimiser = on_pool(|| {
+        let seconds = on_pool(|| {
             runner.gradients(&params, &mut grads);
             let start = Instant::now();
-            adam.step(&mut params, &grads, 1e-4, Some(1.0));
+            optimiser.step(&mut params, &grads, 1e-4, Some(1.0));
             start.elapsed().as_secs_f64() * 1e3
         });
         let mut profile = runner.start_profile();
-        profile.insert("clip and Adam".into(), optimiser);
+        profile.insert("clip and Adam".into(), seconds);
         if step > 0 {
             for (name, ms) in profile {
                 let slot = shortest.entry(name).or_insert(ms);

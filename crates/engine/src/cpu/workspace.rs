@@ -1,36 +1,36 @@
-//! The buffers of a plan, and the share of them that one group of prompts has.
+//! The buffers of a plan, and the view of them that one group of prompts has.
 
 use crate::cpu::arena::{Buffer, Parts};
-use crate::cpu::gemm::Ahead;
-use crate::cpu::parallel::next_group;
-use crate::cpu::weights::PackedParams;
-use crate::cpu::work_queue::Seconds;
-use crate::model::plan::{Needed, Place, Plan, Var};
+use crate::cpu::executor::StageSeconds;
+use crate::cpu::gemm::Prefetcher;
+use crate::cpu::packed_weights::PackedWeights;
+use crate::cpu::schedule::{NeededBuffers, Schedule, next_group};
+use crate::model::plan::{BufferSpec, Var};
 
 /// The buffers of a plan in main memory, and what they are filled with.
 #[derive(Debug)]
-pub struct Buffers {
-    /// For all prompts; empty where threads have their own.
-    whole: Memory,
+pub(crate) struct Buffers {
+    /// For the full batch; empty where threads have their own.
+    full_batch: BufferSet,
     /// What each thread works in.
-    lanes: Vec<Lane>,
+    workspaces: Vec<ThreadWorkspace>,
 }
 
 /// A buffer for each value and each gradient of a plan, all in one piece.
 #[derive(Debug)]
-struct Memory {
+struct BufferSet {
     buffer: Buffer,
     /// Values, then gradients.
     parts: Parts,
     values: usize,
 }
 
-impl Memory {
+impl BufferSet {
     /// With as much for each as `len` says.
-    fn new(plan: &Plan, len: impl Fn(&Place) -> usize) -> Self {
+    fn new(schedule: &Schedule, len: impl Fn(&BufferSpec) -> usize) -> Self {
         let mut parts = Parts::default();
-        plan.places.iter().chain(&plan.slots).for_each(|place| parts.push(len(place)));
-        Self { buffer: Buffer::zeros(parts.len()), parts, values: plan.places.len() }
+        schedule.values.iter().chain(&schedule.grads).for_each(|buffer| parts.push(len(buffer)));
+        Self { buffer: Buffer::zeros(parts.len()), parts, values: schedule.values.len() }
     }
 
     /// All values and all gradients.
@@ -43,59 +43,58 @@ impl Memory {
 
 /// A thread's own buffers, large enough for one group of prompts.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    memory: Memory,
-    /// What it took, where somebody asks.
-    pub seconds: Seconds,
+pub(crate) struct ThreadWorkspace {
+    buffers: BufferSet,
+    /// What it took.
+    pub seconds: StageSeconds,
 }
 
 impl Buffers {
     /// Allocates the buffers of a plan; threads that take part later bring their own.
-    pub fn new(plan: &Plan) -> Self {
-        Self {
-            whole: Memory::new(plan, |place| if place.passing { 0 } else { place.len }),
-            lanes: Vec::new(),
-        }
+    pub fn new(schedule: &Schedule) -> Self {
+        let len = |buffer: &BufferSpec| if buffer.stage_local { 0 } else { buffer.len };
+        Self { full_batch: BufferSet::new(schedule, len), workspaces: Vec::new() }
     }
 
-    /// A value of all prompts; empty for one that is needed within a stage only.
+    /// A value of all prompts; empty for one that is stage-local.
     pub fn value(&self, var: Var) -> &[f32] {
-        self.whole.parts.of(&self.whole.buffer, var.0)
+        self.full_batch.parts.of(&self.full_batch.buffer, var.0)
     }
 
     /// As [`Buffers::value`], to be filled.
     pub(crate) fn value_mut(&mut self, var: Var) -> &mut [f32] {
-        self.whole.parts.of_mut(&mut self.whole.buffer, var.0)
+        self.full_batch.parts.of_mut(&mut self.full_batch.buffer, var.0)
     }
 
-    /// A gradient of all prompts; empty for one that is needed within a stage only.
+    /// A gradient of all prompts; empty for one that is stage-local.
     pub(crate) fn grad(&self, slot: usize) -> &[f32] {
-        self.whole.parts.of(&self.whole.buffer, self.whole.values + slot)
+        self.full_batch.parts.of(&self.full_batch.buffer, self.full_batch.values + slot)
     }
 
     /// As [`Buffers::grad`], to be filled.
     pub(crate) fn grad_mut(&mut self, slot: usize) -> &mut [f32] {
-        self.whole.parts.of_mut(&mut self.whole.buffer, self.whole.values + slot)
+        self.full_batch.parts.of_mut(&mut self.full_batch.buffer, self.full_batch.values + slot)
     }
 
     /// Bytes of all buffers together.
     pub fn bytes(&self) -> usize {
-        let lanes = self.lanes.iter().map(|lane| &lane.memory);
-        size_of::<f32>() * lanes.chain([&self.whole]).map(|memory| memory.buffer.len()).sum::<usize>()
+        let workspaces = self.workspaces.iter().map(|workspace| &workspace.buffers);
+        let sets = workspaces.chain([&self.full_batch]);
+        size_of::<f32>() * sets.map(|set| set.buffer.len()).sum::<usize>()
     }
 
-    /// Lends all buffers for a pass through a stage.
-    pub(crate) fn lend(&mut self) -> Lent<'_> {
-        let [values, grads] = self.whole.all();
-        Lent { values, grads, lanes: &mut self.lanes }
+    /// Borrows all buffers for a pass through a stage.
+    pub(crate) fn borrow_all(&mut self) -> BorrowedBuffers<'_> {
+        let [values, grads] = self.full_batch.all();
+        BorrowedBuffers { values, grads, workspaces: &mut self.workspaces }
     }
 
-    /// Lends only what is needed; the others can be looked at meanwhile.
-    pub(crate) fn lend_needed(&mut self, needed: &Needed) -> (Lent<'_>, Kept<'_>) {
-        let mut lent = self.lend();
-        let values = keep(&mut lent.values, needed.values.iter().map(|(_, var)| var.0));
-        let grads = keep(&mut lent.grads, needed.grads.iter().copied());
-        (lent, Kept { values, grads })
+    /// Borrows only what is needed; the others can be read meanwhile.
+    pub(crate) fn borrow_needed(&mut self, needed: &NeededBuffers) -> (BorrowedBuffers<'_>, KeptBuffers<'_>) {
+        let mut borrowed = self.borrow_all();
+        let values = keep(&mut borrowed.values, needed.values.iter().map(|(_, var)| var.0));
+        let grads = keep(&mut borrowed.grads, needed.grads.iter().copied());
+        (borrowed, KeptBuffers { values, grads })
     }
 }
 
@@ -110,13 +109,13 @@ fn keep<'a>(buffers: &mut [&'a mut [f32]], needed: impl Iterator<Item = usize>) 
     buffers.iter_mut().zip(needs).map(keep).collect()
 }
 
-/// Buffers that are not lent to a pass: empty where they are.
-pub(crate) struct Kept<'a> {
+/// Buffers that a pass has not borrowed: empty where it has.
+pub(crate) struct KeptBuffers<'a> {
     values: Vec<&'a [f32]>,
     grads: Vec<&'a [f32]>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> KeptBuffers<'a> {
     /// A value of all prompts.
     pub fn value(&self, var: Var) -> &'a [f32] {
         self.values[var.0]
@@ -128,58 +127,61 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Buffers lent for a pass through a stage: empty where they are not needed.
-pub(crate) struct Lent<'a> {
+/// Buffers borrowed for a pass through a stage: empty where they are not needed.
+pub(crate) struct BorrowedBuffers<'a> {
     values: Vec<&'a mut [f32]>,
     grads: Vec<&'a mut [f32]>,
-    lanes: &'a mut Vec<Lane>,
+    workspaces: &'a mut Vec<ThreadWorkspace>,
 }
 
-impl<'a> Lent<'a> {
-    /// The shares of all groups of prompts, one after the other, and a lane for each of `threads`.
-    pub fn shares(self, plan: &Plan, threads: usize) -> (Shares<'a>, &'a mut [Lane]) {
-        let Self { values, grads, lanes } = self;
-        while lanes.len() < threads {
-            lanes.push(Lane::new(plan));
+impl<'a> BorrowedBuffers<'a> {
+    /// Views of all groups of prompts, one after the other, and a workspace for each of `threads`.
+    pub fn groups(self, schedule: &Schedule, threads: usize) -> (GroupViews<'a>, &'a mut [ThreadWorkspace]) {
+        let Self { values, grads, workspaces } = self;
+        while workspaces.len() < threads {
+            workspaces.push(ThreadWorkspace::new(schedule));
         }
-        let shares = Shares {
-            values: Rest::all(values, plan, &plan.places),
-            grads: Rest::all(grads, plan, &plan.slots),
+        let views = GroupViews {
+            values: Remainder::all(values, schedule.batch, &schedule.values),
+            grads: Remainder::all(grads, schedule.batch, &schedule.grads),
             first: 0,
-            batch: plan.batch,
-            group: plan.group,
+            batch: schedule.batch,
+            group: schedule.group,
             threads,
         };
-        (shares, &mut lanes[..threads])
+        (views, &mut workspaces[..threads])
     }
 
-    /// The share of all prompts together, without what is needed within a stage only.
-    pub fn whole(self) -> Share<'a> {
+    /// A view of all prompts together, without what is stage-local.
+    pub fn full_batch(self) -> GroupView<'a> {
         let Self { values, grads, .. } = self;
-        Share { first: 0, prompts: 0, values, grads, ahead: Ahead::default() }
+        GroupView { first: 0, prompts: 0, values, grads, prefetcher: Prefetcher::default() }
     }
 }
 
-impl Lane {
-    fn new(plan: &Plan) -> Self {
-        let len = |place: &Place| if place.passing { place.len / plan.batch * plan.group } else { 0 };
-        Self { memory: Memory::new(plan, len), seconds: Seconds::none(plan) }
+impl ThreadWorkspace {
+    fn new(schedule: &Schedule) -> Self {
+        let len = |buffer: &BufferSpec| match buffer.stage_local {
+            true => buffer.len / schedule.batch * schedule.group,
+            false => 0,
+        };
+        Self { buffers: BufferSet::new(schedule, len), seconds: StageSeconds::none(schedule.ops) }
     }
 }
 
 /// A buffer, and how much of it each prompt has; what is not a number per prompt, as the loss, has no parts.
-struct Rest<'a> {
+struct Remainder<'a> {
     values: &'a mut [f32],
     prompt: usize,
 }
 
-impl<'a> Rest<'a> {
-    fn all(buffers: Vec<&'a mut [f32]>, plan: &Plan, places: &[Place]) -> Vec<Self> {
-        let cut = |(values, place): (&'a mut [f32], &Place)| match place.len.is_multiple_of(plan.batch) {
-            true if !values.is_empty() => Rest { values, prompt: place.len / plan.batch },
-            _ => Rest { values: &mut [], prompt: 0 },
+impl<'a> Remainder<'a> {
+    fn all(buffers: Vec<&'a mut [f32]>, batch: usize, specs: &[BufferSpec]) -> Vec<Self> {
+        let cut = |(values, spec): (&'a mut [f32], &BufferSpec)| match spec.len.is_multiple_of(batch) {
+            true if !values.is_empty() => Remainder { values, prompt: spec.len / batch },
+            _ => Remainder { values: &mut [], prompt: 0 },
         };
-        buffers.into_iter().zip(places).map(cut).collect()
+        buffers.into_iter().zip(specs).map(cut).collect()
     }
 
     /// The part of the next prompts.
@@ -191,19 +193,19 @@ impl<'a> Rest<'a> {
 }
 
 /// Iterates over the groups of a batch: smaller ones at the end, so that threads finish together.
-pub(crate) struct Shares<'a> {
-    values: Vec<Rest<'a>>,
-    grads: Vec<Rest<'a>>,
+pub(crate) struct GroupViews<'a> {
+    values: Vec<Remainder<'a>>,
+    grads: Vec<Remainder<'a>>,
     first: usize,
     batch: usize,
     group: usize,
     threads: usize,
 }
 
-impl<'a> Iterator for Shares<'a> {
-    type Item = Share<'a>;
+impl<'a> Iterator for GroupViews<'a> {
+    type Item = GroupView<'a>;
 
-    fn next(&mut self) -> Option<Share<'a>> {
+    fn next(&mut self) -> Option<GroupView<'a>> {
         let prompts = next_group(self.batch - self.first, self.batch, self.group, self.threads);
         if prompts == 0 {
             return None;
@@ -211,47 +213,47 @@ impl<'a> Iterator for Shares<'a> {
         let first = self.first;
         self.first += prompts;
         let [values, grads] = [&mut self.values, &mut self.grads]
-            .map(|rests| rests.iter_mut().map(|rest| rest.take(prompts)).collect());
-        Some(Share { first, prompts, values, grads, ahead: Ahead::default() })
+            .map(|remainders| remainders.iter_mut().map(|remainder| remainder.take(prompts)).collect());
+        Some(GroupView { first, prompts, values, grads, prefetcher: Prefetcher::default() })
     }
 }
 
 /// One group's part of every buffer: whole prompts, as if there were no others.
-pub(crate) struct Share<'a> {
+pub(crate) struct GroupView<'a> {
     /// Number of the first prompt in the batch.
     pub first: usize,
     prompts: usize,
     values: Vec<&'a mut [f32]>,
     grads: Vec<&'a mut [f32]>,
-    /// What later steps read.
-    pub ahead: Ahead,
+    /// Prefetches what later steps read.
+    pub prefetcher: Prefetcher,
 }
 
-impl<'a> Share<'a> {
-    /// Lists values that later steps need.
-    pub fn look_ahead(&mut self, needed: &[(usize, Var)]) {
+impl<'a> GroupView<'a> {
+    /// Has values prefetched that later steps need.
+    pub fn prefetch(&mut self, needed: &[(usize, Var)]) {
         for &(step, var) in needed {
-            self.ahead.push(step, self.values[var.0]);
+            self.prefetcher.push(step, self.values[var.0]);
         }
     }
 
-    /// Lends a thread's buffers for what is needed within a stage only.
-    pub fn with_lane<'b>(self, plan: &Plan, lane: &'b mut Lane) -> Share<'b>
+    /// Borrows a thread's buffers for what is stage-local.
+    pub fn with_workspace<'b>(self, schedule: &Schedule, workspace: &'b mut ThreadWorkspace) -> GroupView<'b>
     where
         'a: 'b,
     {
-        let Share { first, prompts, mut values, mut grads, ahead }: Share<'b> = self;
-        let [own_values, own_grads] = lane.memory.all();
-        for (shares, own, places) in
-            [(&mut values, own_values, &plan.places), (&mut grads, own_grads, &plan.slots)]
+        let GroupView { first, prompts, mut values, mut grads, prefetcher }: GroupView<'b> = self;
+        let [own_values, own_grads] = workspace.buffers.all();
+        for (views, own, specs) in
+            [(&mut values, own_values, &schedule.values), (&mut grads, own_grads, &schedule.grads)]
         {
-            for ((share, own), place) in shares.iter_mut().zip(own).zip(places) {
-                if place.passing {
-                    *share = &mut own[..place.len / plan.batch * prompts];
+            for ((view, own), spec) in views.iter_mut().zip(own).zip(specs) {
+                if spec.stage_local {
+                    *view = &mut own[..spec.len / schedule.batch * prompts];
                 }
             }
         }
-        Share { first, prompts, values, grads, ahead }
+        GroupView { first, prompts, values, grads, prefetcher }
     }
 
     /// A value.
@@ -259,7 +261,7 @@ impl<'a> Share<'a> {
         self.values[var.0]
     }
 
-    /// Moves a value out while an operation writes it; [`Share::put`] brings it back.
+    /// Moves a value out while an operation writes it; [`GroupView::put`] brings it back.
     pub fn take(&mut self, var: Var) -> &'a mut [f32] {
         std::mem::take(&mut self.values[var.0])
     }
@@ -268,7 +270,7 @@ impl<'a> Share<'a> {
         self.values[var.0] = value;
     }
 
-    /// Moves a gradient out, like [`Share::take`].
+    /// Moves a gradient out, like [`GroupView::take`].
     pub fn take_grad(&mut self, slot: usize) -> &'a mut [f32] {
         std::mem::take(&mut self.grads[slot])
     }
@@ -280,18 +282,18 @@ impl<'a> Share<'a> {
 
 /// What an operation sees besides its buffers.
 #[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// The flat parameter buffer.
     pub params: &'a [f32],
-    /// Its matrices, packed: transposed ones on the way back.
-    pub packed: &'a PackedParams,
+    /// Its matrices, packed: transposed ones in the backward pass.
+    pub packed: &'a PackedWeights,
     /// For queries after a shared prefix: the prefix.
     pub prefix: Option<Prefix<'a>>,
 }
 
 /// A prefix that was run before, and how much of it the queries may see.
 #[derive(Debug, Clone, Copy)]
-pub struct Prefix<'a> {
+pub(crate) struct Prefix<'a> {
     /// The buffers of the run over the prefix.
     pub buffers: &'a Buffers,
     /// Tokens the queries see.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::{CudaError, CudaRunner, CudaTrainer, Device, Feed, KernelSource, Precision, ScheduleRow};
 use super::{lowering, optim};
-use crate::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
 use crate::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
-use crate::model::optim::adam::{Adam, AdamConfig};
+use crate::model::ops::{Activation, AttentionKind, Mask, Weighting};
+use crate::model::optim::OptimiserState;
+use crate::model::optim::adam::AdamConfig;
 use crate::model::parameters::{RandomSource, SplitMix};
 
 /// One comparison.
@@ -169,9 +170,9 @@ fn case(name: &str) -> Case {
 }
 
 /// A fresh state of Adam, with Muon for the matrices or without.
-fn optimiser(network: &Network, muon: bool) -> Adam {
-    let mut adam = Adam::new(AdamConfig::default(), network.layout().len());
-    adam.matrices = if muon { network.matrices() } else { Vec::new() };
+fn optimiser(network: &Network, muon: bool) -> OptimiserState {
+    let mut adam = OptimiserState::new(AdamConfig::default(), network.layout().len());
+    adam.muon = if muon { network.muon_matrices() } else { Vec::new() };
     adam
 }
 
@@ -246,7 +247,7 @@ fn trainings_that_differ(
     let fresh = optimiser(&case.network, muon);
     let (tokens, targets) = prompts(case, 0);
     let rows = schedule(20);
-    let train = |params: &[f32], adam: &Adam, rows: &[ScheduleRow]| -> Result<_, CudaError> {
+    let train = |params: &[f32], adam: &OptimiserState, rows: &[ScheduleRow]| -> Result<_, CudaError> {
         let mut gpu = CudaTrainer::new(device, &case.network, precision, case.batch, None, params, adam)?;
         gpu.prepare(case.tokens / 2, &Feed::Host)?;
         for &row in rows {
@@ -258,7 +259,7 @@ fn trainings_that_differ(
     let again = train(&params, &fresh, &rows)?;
     let (half, moments) = train(&params, &fresh, &rows[..7])?;
     let resumed = train(&half, &moments, &rows[7..])?;
-    let same = |a: &(Vec<f32>, Adam), b: &(Vec<f32>, Adam)| {
+    let same = |a: &(Vec<f32>, OptimiserState), b: &(Vec<f32>, OptimiserState)| {
         let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         bits(&a.0) == bits(&b.0) && bits(&a.1.mean) == bits(&b.1.mean) && a.1.step == b.1.step
     };

@@ -1,7 +1,7 @@
 //! The same networks on an NVIDIA GPU.
 //!
 //! Nothing of CUDA is needed to build: the driver, cuBLASLt and NVRTC are loaded when a [`Device`] is opened. A
-//! [`Graph`](crate::cpu::executor::Graph) is *lowered* once to a list of `graph::Command`s, cuBLASLt matmuls and own
+//! [`Graph`](crate::model::graph::Graph) is *lowered* once to a list of `graph::Command`s, cuBLASLt matmuls and own
 //! kernels with their pointers filled in; a training step is that list, captured as one CUDA graph and replayed.
 //!
 //! ```text

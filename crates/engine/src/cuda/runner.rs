@@ -9,8 +9,8 @@ use super::graph::{Command, Streams};
 use super::lowering::{DeviceParameters, Lowered, lower};
 use super::matmul::DType;
 use super::memory::{DeviceMemory, Pointer};
-use crate::cpu::executor::Graph;
 use crate::error::check_len;
+use crate::model::graph::Graph;
 use crate::model::networks::{Mode, Network};
 use crate::model::plan::Var;
 

@@ -16,8 +16,9 @@ use super::memory::DeviceMemory;
 use super::optim::Optimiser;
 use super::runner::{CudaRunner, ParameterMemory, read_floats};
 use crate::model::networks::{Mode, Network};
-use crate::model::optim::adam::{Adam, AdamConfig};
-use crate::model::optim::muon::Matrix;
+use crate::model::optim::OptimiserState;
+use crate::model::optim::adam::AdamConfig;
+use crate::model::optim::muon::MuonMatrix;
 
 /// Where a step's prompts come from.
 #[derive(Debug, Clone)]
@@ -57,7 +58,7 @@ pub struct CudaTrainer {
     network: Network,
     precision: Precision,
     config: AdamConfig,
-    matrices: Vec<Matrix>,
+    matrices: Vec<MuonMatrix>,
     batch: usize,
     stream: Arc<CudaStream>,
     parameters: Arc<ParameterMemory>,
@@ -88,7 +89,7 @@ impl CudaTrainer {
         batch: usize,
         clip: Option<f32>,
         params: &[f32],
-        adam: &Adam,
+        adam: &OptimiserState,
     ) -> Result<CudaTrainer, CudaError> {
         let _preparing = device.preparing();
         let stream = device.stream()?;
@@ -101,7 +102,7 @@ impl CudaTrainer {
             network: network.clone(),
             precision,
             config: adam.config,
-            matrices: adam.matrices.clone(),
+            matrices: adam.muon.clone(),
             batch,
             stream,
             parameters,
@@ -244,10 +245,10 @@ impl CudaTrainer {
     }
 
     /// Adam's state as it is now.
-    pub fn adam(&self) -> Result<Adam, CudaError> {
+    pub fn adam(&self) -> Result<OptimiserState, CudaError> {
         let len = self.parameters.len;
         let mean = read_floats(&self.memory, self.optimiser.mean, len)?;
         let square = read_floats(&self.memory, self.optimiser.square, len)?;
-        Ok(Adam { config: self.config, mean, square, step: self.step, matrices: self.matrices.clone() })
+        Ok(OptimiserState { config: self.config, mean, square, step: self.step, muon: self.matrices.clone() })
     }
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::InterchangeError;
-use crate::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
 use crate::model::networks::{Gpt2Config, LstmConfig, Network};
+use crate::model::ops::{Activation, AttentionKind, Mask, Weighting};
 
 /// The metadata entry of a checkpoint that holds the network as JSON.
 pub const NETWORK: &str = "network";

@@ -16,8 +16,8 @@ use super::names::{Recognised, recognise};
 use super::shards::{Blob, Blobs, INDEX, SINGLE};
 use super::tensor::Dtype;
 use super::{ByteSize, Imported, NETWORK, network_from_json, network_to_json};
-use crate::cpu::ops::{Activation, AttentionKind};
 use crate::model::networks::{Gpt2Config, Network};
+use crate::model::ops::{Activation, AttentionKind};
 
 /// Element type of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

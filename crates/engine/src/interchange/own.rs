@@ -51,6 +51,6 @@ pub fn load_model(path: &Path) -> Result<Imported, InterchangeError> {
     }
     let read = checkpoint::parse(path, &bytes, &network.layout())?;
     let written = read.metadata.get(STEP).and_then(|step| step.parse().ok());
-    let step = read.adam.map(|adam| adam.step).or(written);
+    let step = read.optimiser.map(|state| state.step).or(written);
     Ok(Imported { network, params: read.params, step, dropped: Vec::new(), heads_assumed: false })
 }

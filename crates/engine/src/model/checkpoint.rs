@@ -1,4 +1,4 @@
-//! Checkpoints as safetensors: weights, Adam's moments, the step, and free metadata.
+//! Checkpoints as safetensors: weights, the optimiser's moments, the step, and free metadata.
 //!
 //! A file is written under a temporary name beside its target, synced and renamed: whoever opens the target finds
 //! a whole checkpoint, the old one or the new one. The reader trusts nothing.
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use thiserror::Error;
 
-use crate::model::optim::adam::{Adam, AdamConfig};
+use crate::model::optim::OptimiserState;
+use crate::model::optim::adam::AdamConfig;
 use crate::model::parameters::{Param, ParamLayout, ParamSpec};
 
 /// What is wrong with a checkpoint; every message names the file.
@@ -86,25 +87,25 @@ pub enum CheckpointError {
 pub struct Checkpoint {
     /// The flat parameter buffer.
     pub params: Vec<f32>,
-    /// Adam's moments and step; absent in files with weights alone.
-    pub adam: Option<Adam>,
+    /// The optimiser's moments and step; absent in files with weights alone.
+    pub optimiser: Option<OptimiserState>,
     /// Free text: config, seed, metrics.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Prefixes of Adam's moments in a file.
+/// Prefixes of the optimiser's moments in a file.
 const MEAN: &str = "adam.mean/";
 const SQUARE: &str = "adam.square/";
 /// Metadata entries of the optimiser.
 const ADAM_STEP: &str = "adam.step";
 const ADAM_CONFIG: &str = "adam.config";
 
-/// Writes a checkpoint. `adam` may be left out to store weights alone. Keys starting with `adam.` are reserved.
+/// Writes a checkpoint. `optimiser` may be left out to store weights alone. Keys starting with `adam.` are reserved.
 pub fn save(
     path: &Path,
     layout: &ParamLayout,
     params: &[f32],
-    adam: Option<&Adam>,
+    optimiser: Option<&OptimiserState>,
     metadata: &BTreeMap<String, String>,
 ) -> Result<(), CheckpointError> {
     let mut tensors: Vec<Tensor> = Vec::new();
@@ -116,11 +117,11 @@ pub fn save(
     };
     add("", params);
     let mut entries: HashMap<String, String> = metadata.clone().into_iter().collect();
-    if let Some(adam) = adam {
-        add(MEAN, &adam.mean);
-        add(SQUARE, &adam.square);
-        let AdamConfig { beta1, beta2, epsilon } = adam.config;
-        entries.insert(ADAM_STEP.into(), adam.step.to_string());
+    if let Some(state) = optimiser {
+        add(MEAN, &state.mean);
+        add(SQUARE, &state.square);
+        let AdamConfig { beta1, beta2, epsilon } = state.config;
+        entries.insert(ADAM_STEP.into(), state.step.to_string());
         entries.insert(ADAM_CONFIG.into(), format!("{beta1} {beta2} {epsilon}"));
     }
     write_tensors(path, Dtype::F32, &tensors, entries)
@@ -243,18 +244,19 @@ pub fn parse(path: &Path, bytes: &[u8], layout: &ParamLayout) -> Result<Checkpoi
     let mut metadata: BTreeMap<String, String> =
         header.metadata().clone().unwrap_or_default().into_iter().collect();
     let params = flat(path, &file, layout, "")?;
-    let adam = match metadata.remove(ADAM_STEP) {
+    let optimiser = match metadata.remove(ADAM_STEP) {
         None => None,
-        Some(step) => Some(Adam {
+        Some(step) => Some(OptimiserState {
             step: number(path, ADAM_STEP, "a whole number", &step)?,
             config: adam_config(path, metadata.remove(ADAM_CONFIG))?,
             mean: flat(path, &file, layout, MEAN)?,
             square: flat(path, &file, layout, SQUARE)?,
-            matrices: Vec::new(),
+            muon: Vec::new(),
         }),
     };
     for (name, view) in file.iter() {
-        let moment = adam.is_some().then(|| name.strip_prefix(MEAN).or(name.strip_prefix(SQUARE))).flatten();
+        let moment =
+            optimiser.is_some().then(|| name.strip_prefix(MEAN).or(name.strip_prefix(SQUARE))).flatten();
         if layout.place(moment.unwrap_or(name)).is_none() {
             return Err(CheckpointError::Foreign {
                 path: path.into(),
@@ -263,7 +265,7 @@ pub fn parse(path: &Path, bytes: &[u8], layout: &ParamLayout) -> Result<Checkpoi
             });
         }
     }
-    Ok(Checkpoint { params, adam, metadata })
+    Ok(Checkpoint { params, optimiser, metadata })
 }
 
 /// Collects the tensors `<prefix><name>` into a flat buffer.

@@ -2,7 +2,9 @@
 
 pub mod ablation;
 pub mod checkpoint;
+pub mod graph;
 pub mod networks;
+pub mod ops;
 pub mod optim;
 pub mod parameters;
 pub mod plan;

@@ -4,8 +4,8 @@ use std::f64::consts::PI;
 
 use super::Parameters;
 use super::matrix::Matrix;
-use crate::cpu::ops::{Activation, Mask, Weighting};
 use crate::model::networks::Gpt2Config;
+use crate::model::ops::{Activation, Mask, Weighting};
 
 pub(super) struct Gpt2<'a> {
     pub(super) config: &'a Gpt2Config,

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use engine::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
 use engine::model::networks::{Gpt2Config, LstmConfig, Network};
+use engine::model::ops::{Activation, AttentionKind, Mask, Weighting};
 use engine::model::parameters::{RandomSource, SplitMix};
 use safetensors::SafeTensors;
 

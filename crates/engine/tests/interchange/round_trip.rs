@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use engine::cpu::ops::{Activation, AttentionKind, Mask};
 use engine::interchange::hf::{ExportOptions, Names, Precision, export, parse};
 use engine::interchange::{ByteSize, Imported, NETWORK, import, load_model, network_to_json, save_model};
 use engine::model::checkpoint;
 use engine::model::networks::{Gpt2Config, Network};
-use engine::model::optim::adam::{Adam, AdamConfig};
+use engine::model::ops::{Activation, AttentionKind, Mask};
+use engine::model::optim::{OptimiserState, adam::AdamConfig};
 use safetensors::tensor::{Dtype, TensorView};
 
 use crate::common::{rough_params, tiny_gpt2, tiny_lstm};
@@ -128,7 +128,7 @@ fn the_engines_own_checkpoints_are_read_too() {
     assert_eq!(import(&path, None).unwrap().params, model.params);
     assert!(import(&path, Some(1)).unwrap_err().to_string().contains("states 2 heads"));
     // with the optimiser's state, as training writes it
-    let mut adam = Adam::new(AdamConfig::default(), layout.len());
+    let mut adam = OptimiserState::new(AdamConfig::default(), layout.len());
     adam.step = 12;
     checkpoint::save(&path, &layout, &model.params, Some(&adam), &metadata).unwrap();
     assert_eq!(load_model(&path).unwrap(), Imported { step: Some(12), ..model.clone() });

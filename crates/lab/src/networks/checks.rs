@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use engine::cuda::checks::{Check, Named, kernels_of, tolerance};
 use engine::cuda::{self, CudaError, KernelSource, Precision};
-use engine::model::optim::adam::Adam;
+use engine::model::optim::OptimiserState;
 
 use crate::data::functions::FUNCTIONS;
 use crate::data::inputs::INPUTS;
@@ -119,7 +119,7 @@ pub fn training(device: &Arc<cuda::Device>, precision: Precision) -> Result<Vec<
 /// Chunks of any size, and going on from what was saved, end with the same bits.
 pub fn resumed(device: &Arc<cuda::Device>, precision: Precision) -> Result<Check> {
     let device = Device::Cuda(device.clone(), precision);
-    let state = |trainer: &Trainer| -> Result<(Vec<f32>, Adam)> {
+    let state = |trainer: &Trainer| -> Result<(Vec<f32>, OptimiserState)> {
         Ok((trainer.params()?.into_owned(), trainer.adam()?.into_owned()))
     };
     let mut different = 0;

@@ -13,9 +13,9 @@ pub mod train;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use engine::cpu::ops::{Activation, AttentionKind, Mask, Weighting};
-use engine::cpu::weights::{PackedParams, Parameters};
+use engine::cpu::{ForwardParams, PackedWeights};
 use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use engine::model::ops::{Activation, AttentionKind, Mask, Weighting};
 use engine::model::parameters::{ParamLayout, RandomSource};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ pub struct Weights {
     pub layout: ParamLayout,
     params: Vec<f32>,
     /// Packed when the first prompts come.
-    packed: OnceLock<PackedParams>,
+    packed: OnceLock<PackedWeights>,
 }
 
 impl Weights {
@@ -174,9 +174,9 @@ impl Weights {
     }
 
     /// The parameters as passes take them.
-    pub fn for_passes(&self) -> Parameters<'_> {
+    pub fn for_passes(&self) -> ForwardParams<'_> {
         let packed = self.packed.get_or_init(|| self.network.pack(&self.params));
-        Parameters { flat: &self.params, packed: Some(packed) }
+        ForwardParams { flat: &self.params, packed: Some(packed) }
     }
 
     /// Reads the weights of a checkpoint, whatever else it holds.

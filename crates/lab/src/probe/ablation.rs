@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use engine::model::ablation::{Intervention, Part};
+use engine::model::ablation::{AblatedPart, Part};
 use engine::model::networks::{Mode, Network};
 
 use super::Probed;
@@ -140,7 +140,7 @@ impl MeanOutputs {
                         let (before, after) = (runner.hidden(layer - 1), runner.hidden(layer));
                         let updates = after.iter().zip(before).map(|(a, b)| f64::from(*a) - f64::from(*b));
                         add_prompts(&mut sums[layer - 1], updates);
-                        let z = runner.attended(layer).expect("saved by a Transformer");
+                        let z = runner.z(layer).expect("saved by a Transformer");
                         add_prompts(&mut sums[layers + layer - 1], z.iter().map(|v| f64::from(*v)));
                     }
                 }
@@ -186,13 +186,13 @@ impl Probed {
                 // A part that does not exist is named by the engine, below.
                 Replacement::Mean => means.and_then(|means| means.of(ablation.part)),
             };
-            probed.interventions.push(Intervention { part: ablation.part, output });
+            probed.interventions.push(AblatedPart { part: ablation.part, output });
             let given = probed.id.given.entry(ABLATE.into()).or_default();
             *given = if given.is_empty() { ablation.to_string() } else { format!("{given}+{ablation}") };
         }
         // Refuses parts that the network does not have, before anything is run.
         let mut runner = self.weights.network.runner(1, 2, Mode::Infer)?;
-        runner.intervene(&probed.interventions)?;
+        runner.ablate(&probed.interventions)?;
         Ok(probed)
     }
 }

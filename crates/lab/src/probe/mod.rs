@@ -21,8 +21,8 @@ mod shown;
 
 use std::sync::Arc;
 
-use engine::cpu::executor::QueryRunner;
-use engine::model::ablation::Intervention;
+use engine::cpu::QueryRunner;
+use engine::model::ablation::AblatedPart;
 use ndarray::{Array3, Array4, s};
 
 pub use ablation::{Ablation, MEAN_PROMPTS, MeanOutputs, Replacement};
@@ -50,7 +50,7 @@ pub struct Probed {
     weights: Arc<Weights>,
     /// Per layer 0…L.
     read_outs: Vec<ReadOut>,
-    interventions: Vec<Intervention>,
+    interventions: Vec<AblatedPart>,
     fit: Option<Fit>,
 }
 
@@ -116,7 +116,7 @@ impl Probed {
     }
 
     /// The parts that are taken out.
-    pub fn interventions(&self) -> &[Intervention] {
+    pub fn interventions(&self) -> &[AblatedPart] {
         &self.interventions
     }
 
@@ -214,7 +214,7 @@ impl Probed {
         let prefix = reader.run(&part(&questions.prompts, prompt, 1))?;
         if runner.is_none() {
             let mut fresh = network.query_runner(prefix, asked)?;
-            fresh.intervene(&self.interventions)?;
+            fresh.ablate(&self.interventions)?;
             *runner = Some(fresh);
         }
         let query = runner.as_mut().expect("made above");

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::cpu::executor::Runner;
-use engine::model::ablation::Intervention;
+use engine::cpu::Runner;
+use engine::model::ablation::AblatedPart;
 use engine::model::networks::{Mode, Scope};
 use rayon::ThreadPoolBuilder;
 
@@ -66,7 +66,7 @@ pub fn per_thread<W, T: Send>(
 /// A network that a thread runs on prompts; the buffers stay while the shape does.
 pub struct PromptRunner<'a> {
     weights: &'a Weights,
-    interventions: &'a [Intervention],
+    interventions: &'a [AblatedPart],
     mode: Mode,
     scope: Scope,
     runner: Option<Runner>,
@@ -74,12 +74,12 @@ pub struct PromptRunner<'a> {
 
 impl<'a> PromptRunner<'a> {
     /// For hidden states at the x tokens.
-    pub fn new(weights: &'a Weights, interventions: &'a [Intervention]) -> PromptRunner<'a> {
+    pub fn new(weights: &'a Weights, interventions: &'a [AblatedPart]) -> PromptRunner<'a> {
         PromptRunner { weights, interventions, mode: Mode::Infer, scope: Scope::Predictions, runner: None }
     }
 
     /// Reads every token, the last label too: queries may come after it.
-    pub fn over_all_tokens(weights: &'a Weights, interventions: &'a [Intervention]) -> PromptRunner<'a> {
+    pub fn over_all_tokens(weights: &'a Weights, interventions: &'a [AblatedPart]) -> PromptRunner<'a> {
         PromptRunner { scope: Scope::Everything, ..PromptRunner::new(weights, interventions) }
     }
 
@@ -97,7 +97,7 @@ impl<'a> PromptRunner<'a> {
                 Scope::Everything => network.runner(count, 2 * points, self.mode)?,
                 Scope::Predictions => network.predictor(count, points, self.mode)?,
             };
-            runner.intervene(self.interventions)?;
+            runner.ablate(self.interventions)?;
             self.runner = Some(runner);
         }
         let runner = self.runner.as_mut().expect("made above");

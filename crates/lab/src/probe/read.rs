@@ -1,8 +1,8 @@
 //! Reading a prediction from a hidden state.
 
-use engine::cpu::executor::{QueryRunner, Runner};
-use engine::cpu::ops::LayerNorm;
+use engine::cpu::{QueryRunner, Runner};
 use engine::model::networks::Network;
+use engine::model::ops::LayerNorm;
 
 use crate::linalg::vectorised;
 use crate::networks::Weights;

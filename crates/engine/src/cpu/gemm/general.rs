@@ -51,7 +51,7 @@ impl<'a> Mat<'a> {
 
 /// What happens to the values already in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Into {
+pub enum Accumulate {
     /// They are overwritten.
     Overwrite,
     /// The product is added to them.
@@ -62,7 +62,7 @@ pub enum Into {
 ///
 /// # Panics
 /// If the shapes do not fit or a view reaches past its slice.
-pub fn matmul(out: &mut [f32], out_stride: usize, into: Into, a: Mat, b: Mat) {
+pub fn matmul(out: &mut [f32], out_stride: usize, accumulate: Accumulate, a: Mat, b: Mat) {
     assert_eq!(a.cols, b.rows, "inner sizes of a product differ");
     let (rows, cols) = (a.rows, b.cols);
     if rows == 0 || cols == 0 {
@@ -81,7 +81,7 @@ pub fn matmul(out: &mut [f32], out_stride: usize, into: Into, a: Mat, b: Mat) {
             out.as_mut_ptr(),
             1,
             out_stride as isize,
-            into == Into::Add,
+            accumulate == Accumulate::Add,
             a.data.as_ptr(),
             a.col_stride as isize,
             a.row_stride as isize,

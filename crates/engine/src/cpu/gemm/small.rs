@@ -6,28 +6,28 @@ use std::array;
 
 use pulp::{Simd, WithSimd};
 
-use crate::cpu::gemm::general::{Into, Mat, matmul};
+use crate::cpu::gemm::general::{Accumulate, Mat, matmul};
 use crate::cpu::simd::{LANES, arch};
 
 /// out (+)= a · b for small matrices; the same contract as [`matmul`], to which other shapes fall back.
 ///
 /// # Panics
 /// If the shapes do not fit or a view reaches past its slice.
-pub fn small_matmul(out: &mut [f32], out_stride: usize, into: Into, a: Mat, b: Mat) {
+pub fn small_matmul(out: &mut [f32], out_stride: usize, accumulate: Accumulate, a: Mat, b: Mat) {
     if b.col_stride != 1 || !b.cols.is_multiple_of(LANES) {
-        return matmul(out, out_stride, into, a, b);
+        return matmul(out, out_stride, accumulate, a, b);
     }
     assert_eq!(a.cols, b.rows, "inner sizes of a product differ");
     assert!(a.extent() <= a.data.len() && b.extent() <= b.data.len(), "input of a product is too short");
     let extent = a.rows.saturating_sub(1) * out_stride + b.cols;
     assert!(extent <= out.len(), "output of a product is too short");
-    arch().dispatch(Product { out, out_stride, into, a, b });
+    arch().dispatch(Product { out, out_stride, accumulate, a, b });
 }
 
 struct Product<'a> {
     out: &'a mut [f32],
     out_stride: usize,
-    into: Into,
+    accumulate: Accumulate,
     a: Mat<'a>,
     b: Mat<'a>,
 }
@@ -59,18 +59,18 @@ impl WithSimd for Product<'_> {
 }
 
 impl Product<'_> {
-    /// Computes `ROWS` rows by `REGISTERS` registers of the result; returns `ROWS`.
+    /// Computes `MR` rows by `NR_REGISTERS` registers of the result; returns `MR`.
     #[inline(always)]
-    fn tile<S: Simd, const ROWS: usize, const REGISTERS: usize>(
+    fn tile<S: Simd, const MR: usize, const NR_REGISTERS: usize>(
         &mut self,
         simd: S,
         row: usize,
         col: usize,
     ) -> usize {
-        let width = REGISTERS * S::F32_LANES;
+        let width = NR_REGISTERS * S::F32_LANES;
         let (a, b) = (self.a, self.b);
-        let mut sums = [[simd.splat_f32s(0.0); REGISTERS]; ROWS];
-        debug_assert!(row + ROWS <= a.rows && col + width <= b.cols);
+        let mut sums = [[simd.splat_f32s(0.0); NR_REGISTERS]; MR];
+        debug_assert!(row + MR <= a.rows && col + width <= b.cols);
         for k in 0..a.cols {
             // SAFETY: tiles lie within the result, so `k`, `row + r` and `col..col + width` are indices of the
             // views, and `small_matmul` has asserted that the views lie within their slices. Checks in this loop
@@ -78,7 +78,7 @@ impl Product<'_> {
             let b_row =
                 unsafe { b.data.get_unchecked(k * b.row_stride + col..k * b.row_stride + col + width) };
             let (b_row, _) = S::as_simd_f32s(b_row);
-            let b_row: [S::f32s; REGISTERS] = array::from_fn(|v| b_row[v]);
+            let b_row: [S::f32s; NR_REGISTERS] = array::from_fn(|v| b_row[v]);
             for (r, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: as above.
                 let factor = unsafe { *a.data.get_unchecked((row + r) * a.row_stride + k * a.col_stride) };
@@ -92,13 +92,13 @@ impl Product<'_> {
             let place = &mut self.out[(row + r) * self.out_stride + col..][..width];
             let (place, _) = S::as_mut_simd_f32s(place);
             for (place, &sum) in place.iter_mut().zip(sums) {
-                *place = match self.into {
-                    Into::Overwrite => sum,
-                    Into::Add => simd.add_f32s(*place, sum),
+                *place = match self.accumulate {
+                    Accumulate::Overwrite => sum,
+                    Accumulate::Add => simd.add_f32s(*place, sum),
                 };
             }
         }
-        ROWS
+        MR
     }
 }
 
@@ -114,15 +114,15 @@ mod tests {
         let (x, y, start) = (numbers("x"), numbers("y"), numbers("start"));
         for (rows, inner, cols) in [(1, 1, 16), (7, 5, 32), (18, 13, 48), (32, 3, 16), (8, 9, 33)] {
             for transposed in [false, true] {
-                for into in [Into::Overwrite, Into::Add] {
+                for accumulate in [Accumulate::Overwrite, Accumulate::Add] {
                     let a = match transposed {
                         false => Mat::strided(&x, rows, inner, 57),
                         true => Mat::strided(&x, inner, rows, 57).t(),
                     };
                     let b = Mat::strided(&y, inner, cols, 59);
                     let (mut small, mut general) = (start.clone(), start.clone());
-                    small_matmul(&mut small, 51, into, a, b);
-                    matmul(&mut general, 51, into, a, b);
+                    small_matmul(&mut small, 51, accumulate, a, b);
+                    matmul(&mut general, 51, accumulate, a, b);
                     let error = small.iter().zip(&general).fold(0.0f32, |m, (s, g)| m.max((s - g).abs()));
                     assert!(error < 1e-5, "{rows} × {inner} × {cols}: off by {error}");
                 }

@@ -1,5 +1,5 @@
-use super::{Packed, add_outer_products, product};
-use crate::cpu::gemm::general::{Into, Mat, matmul};
+use super::{PackedB, add_outer_products, product};
+use crate::cpu::gemm::general::{Accumulate, Mat, matmul};
 use crate::model::parameters::{RandomSource, SplitMix};
 
 fn numbers(stream: &str, n: usize) -> Vec<f32> {
@@ -30,16 +30,16 @@ fn agrees_with_the_general_product() {
     for [rows, inner, outer] in SHAPES {
         let (x, w) = (numbers("x", rows * (inner + 3)), numbers("w", inner * outer));
         let start = numbers("start", rows * (outer + 2));
-        for (transposed, into) in [(false, Into::Overwrite), (true, Into::Add)] {
+        for (transposed, accumulate) in [(false, Accumulate::Overwrite), (true, Accumulate::Add)] {
             let w = match transposed {
                 false => Mat::dense(&w, inner, outer),
                 true => Mat::dense(&w, outer, inner).t(),
             };
-            let mut place = vec![f32::NAN; Packed::len_of(inner, outer)];
+            let mut place = vec![f32::NAN; PackedB::len_of(inner, outer)];
             let x = Mat::strided(&x, rows, inner, inner + 3);
             let (mut fast, mut general) = (start.clone(), start.clone());
-            product(&mut fast, outer + 2, into, x, Packed::new(&mut place, w));
-            matmul(&mut general, outer + 2, into, x, w);
+            product(&mut fast, outer + 2, accumulate, x, PackedB::new(&mut place, w));
+            matmul(&mut general, outer + 2, accumulate, x, w);
             assert_close(&fast, &general, &format!("{rows} × {inner} × {outer}"));
         }
     }
@@ -54,7 +54,7 @@ fn outer_products_agree_with_the_general_product() {
         let (mut fast, mut general) = (start.clone(), start);
         let (mut x_sums, mut y_sums) = (vec![1.0; n], vec![2.0; m]);
         add_outer_products(&mut fast, x, y, [&mut x_sums, &mut y_sums]);
-        matmul(&mut general, m, Into::Add, x.t(), y);
+        matmul(&mut general, m, Accumulate::Add, x.t(), y);
         assert_close(&fast, &general, &format!("{n} × {m} over {rows}"));
         let total = |x: Mat, col: usize| -> f32 { (0..rows).map(|k| x.data[k * x.row_stride + col]).sum() };
         assert_close(&x_sums, &(0..n).map(|i| 1.0 + total(x, i)).collect::<Vec<_>>(), "sums of x");
@@ -66,13 +66,13 @@ fn outer_products_agree_with_the_general_product() {
 fn a_row_has_the_same_bits_alone_and_among_others() {
     let (rows, inner, outer) = (45, 300, 70);
     let (x, w) = (numbers("x", rows * inner), numbers("w", inner * outer));
-    let mut place = vec![0.0; Packed::len_of(inner, outer)];
-    let w = Packed::new(&mut place, Mat::dense(&w, inner, outer));
+    let mut place = vec![0.0; PackedB::len_of(inner, outer)];
+    let w = PackedB::new(&mut place, Mat::dense(&w, inner, outer));
     let mut whole = vec![0.0; rows * outer];
-    product(&mut whole, outer, Into::Overwrite, Mat::dense(&x, rows, inner), w);
+    product(&mut whole, outer, Accumulate::Overwrite, Mat::dense(&x, rows, inner), w);
     for (x, expected) in x.chunks_exact(inner).zip(whole.chunks_exact(outer)) {
         let mut alone = vec![0.0; outer];
-        product(&mut alone, outer, Into::Overwrite, Mat::dense(x, 1, inner), w);
+        product(&mut alone, outer, Accumulate::Overwrite, Mat::dense(x, 1, inner), w);
         assert_eq!(alone, expected);
     }
 }

@@ -1,23 +1,23 @@
 //! Copies of matrices with rows and columns exchanged, eight by eight values at a time in registers.
 
-use crate::cpu::gemm::general::{Into, Mat};
+use crate::cpu::gemm::general::{Accumulate, Mat};
 
 /// out`[j, i]` (+)= x`[i, j]` for a row-major x; rows of `out` begin `out_stride` values apart.
 ///
 /// # Panics
 /// If x is not row-major or reaches past its slice, or `out` is too short.
-pub(crate) fn transpose(out: &mut [f32], out_stride: usize, into: Into, x: Mat) {
+pub(crate) fn transpose(out: &mut [f32], out_stride: usize, accumulate: Accumulate, x: Mat) {
     assert!(x.col_stride == 1 && x.extent() <= x.data.len(), "a transposed matrix is row-major");
     let fits = x.cols == 0 || x.rows <= out_stride && (x.cols - 1) * out_stride + x.rows <= out.len();
     assert!(fits, "place for a transposed matrix is too short");
-    let [rows, cols] = squares(out, out_stride, into, x);
+    let [rows, cols] = squares(out, out_stride, accumulate, x);
     for j in 0..x.cols {
         let first = if j < cols { rows } else { 0 };
         for i in first..x.rows {
             let place = &mut out[j * out_stride + i];
-            *place = match into {
-                Into::Overwrite => x.data[i * x.row_stride + j],
-                Into::Add => *place + x.data[i * x.row_stride + j],
+            *place = match accumulate {
+                Accumulate::Overwrite => x.data[i * x.row_stride + j],
+                Accumulate::Add => *place + x.data[i * x.row_stride + j],
             };
         }
     }
@@ -25,7 +25,7 @@ pub(crate) fn transpose(out: &mut [f32], out_stride: usize, into: Into, x: Mat) 
 
 /// Copies the first rows and columns, and says how many.
 #[cfg(not(target_arch = "x86_64"))]
-fn squares(_: &mut [f32], _: usize, _: Into, _: Mat) -> [usize; 2] {
+fn squares(_: &mut [f32], _: usize, _: Accumulate, _: Mat) -> [usize; 2] {
     [0, 0]
 }
 
@@ -40,13 +40,13 @@ mod x86 {
     use pulp::x86::V3;
     use pulp::{Arch, NullaryFnOnce};
 
-    use super::{Into, Mat};
+    use super::{Accumulate, Mat};
     use crate::cpu::simd::arch;
 
     const SQUARE: usize = 8;
 
     /// Copies the first rows and columns, and says how many: those that make whole squares.
-    pub(super) fn squares(out: &mut [f32], out_stride: usize, into: Into, x: Mat) -> [usize; 2] {
+    pub(super) fn squares(out: &mut [f32], out_stride: usize, accumulate: Accumulate, x: Mat) -> [usize; 2] {
         let simd = match arch() {
             Arch::V3(simd) => simd,
             Arch::V4(simd) => *simd,
@@ -54,7 +54,7 @@ mod x86 {
         };
         let [rows, cols] = [x.rows, x.cols].map(|n| n / SQUARE * SQUARE);
         let x = Mat { rows, cols, ..x };
-        simd.vectorize(Squares { simd, out, out_stride, into, x });
+        simd.vectorize(Squares { simd, out, out_stride, accumulate, x });
         [rows, cols]
     }
 
@@ -62,7 +62,7 @@ mod x86 {
         simd: V3,
         out: &'a mut [f32],
         out_stride: usize,
-        into: Into,
+        accumulate: Accumulate,
         x: Mat<'a>,
     }
 
@@ -71,7 +71,7 @@ mod x86 {
 
         #[inline(always)]
         fn call(self) {
-            let Self { simd, out, out_stride, into, x } = self;
+            let Self { simd, out, out_stride, accumulate, x } = self;
             for j in (0..x.cols).step_by(SQUARE) {
                 for i in (0..x.rows).step_by(SQUARE) {
                     let from = x.data.as_ptr().wrapping_add(i * x.row_stride + j);
@@ -83,9 +83,9 @@ mod x86 {
                             array::from_fn(|r| from.add(r * x.row_stride).cast::<__m256>().read_unaligned());
                         for (c, column) in transposed(simd, rows).into_iter().enumerate() {
                             let place = to.add(c * out_stride).cast::<__m256>();
-                            place.write_unaligned(match into {
-                                Into::Overwrite => column,
-                                Into::Add => simd.avx._mm256_add_ps(place.read_unaligned(), column),
+                            place.write_unaligned(match accumulate {
+                                Accumulate::Overwrite => column,
+                                Accumulate::Add => simd.avx._mm256_add_ps(place.read_unaligned(), column),
                             });
                         }
                     }
@@ -138,9 +138,9 @@ mod tests {
         ] {
             let x: Vec<f32> = (0..rows * stride).map(|i| i as f32).collect();
             let mut out = vec![-1.0; cols * out_stride];
-            for (into, before) in [(Into::Overwrite, 0.0), (Into::Add, -1.0)] {
+            for (accumulate, before) in [(Accumulate::Overwrite, 0.0), (Accumulate::Add, -1.0)] {
                 out.fill(-1.0);
-                transpose(&mut out, out_stride, into, Mat::strided(&x, rows, cols, stride));
+                transpose(&mut out, out_stride, accumulate, Mat::strided(&x, rows, cols, stride));
                 for (j, out) in out.chunks_exact(out_stride).enumerate() {
                     let expected: Vec<f32> = (0..rows).map(|i| before + x[i * stride + j]).collect();
                     assert_eq!(out[..rows], expected, "column {j} of {rows} × {cols}");

@@ -5,18 +5,19 @@ use std::ptr;
 
 use pulp::{Simd, WithSimd};
 
-use super::microkernel::{Ahead, Asked, Later, Place, ROUND, Tiles, all_tiles};
+use super::general::{Accumulate, Mat};
+use super::microkernel::{Microkernel, OutputPanel, all_tiles};
 use super::pack::aligned;
-use super::{PANEL, TILE};
-use crate::cpu::gemm::general::{Into, Mat};
+use super::prefetcher::{PrefetchBlock, Prefetcher, ROUND, TilePrefetch};
+use super::{MR, NR};
 use crate::cpu::simd::{LANES, arch};
 
 /// Rows that are summed over before the result is touched.
-const DEPTH: usize = 384;
+const KC: usize = 384;
 
 thread_local! {
-    /// A thread's copies of a block of both sides of a sum of outer products.
-    static COPIES: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    /// A thread's packed A and packed B of one block.
+    static PACKED: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
 /// out`[i, j]` += Σ_k x`[k, i]` y`[k, j]` for row-major x and y; `out` is dense. In passing, the rows of x and of y are
@@ -32,25 +33,25 @@ pub fn add_outer_products(out: &mut [f32], x: Mat, y: Mat, sums: [&mut [f32]; 2]
         [&x, &y].iter().zip(&sums).all(|(side, sums)| [0, side.cols].contains(&sums.len())),
         "sums of rows"
     );
-    // The copies are borrowed out here: a closure inside the kernel need not be compiled for the kernel's instruction
+    // They are borrowed out here: a closure inside the kernel need not be compiled for the kernel's instruction
     // set, and was then measured at a fiftieth of the speed.
-    COPIES.with_borrow_mut(|copies| {
-        let strips = DEPTH * x.cols.next_multiple_of(TILE);
-        copies.resize(copies.len().max(strips + DEPTH * PANEL + LANES), 0.0);
-        let (panel, strips) = aligned(copies).split_at_mut(DEPTH * PANEL);
-        arch().dispatch(OuterProducts { out, x, y, sums, strips, panel });
+    PACKED.with_borrow_mut(|buffer| {
+        let packed_a = KC * x.cols.next_multiple_of(MR);
+        buffer.resize(buffer.len().max(packed_a + KC * NR + LANES), 0.0);
+        let (packed_b, packed_a) = aligned(buffer).split_at_mut(KC * NR);
+        arch().dispatch(OuterProducts { out, x, y, sums, packed_a, packed_b });
     });
 }
 
-/// Both sides are copied to where a tile's values lie one after the other: x in strips of [`TILE`] columns, y in panels. The
-/// first tile to need a strip or a panel reads it where it lies and copies it while it computes.
+/// Both sides are packed such that a tile's values lie one after the other: A in panels of [`MR`] columns of x, B in panels of
+/// [`NR`] columns of y. The first tile to need a panel reads it where it lies and packs it while it computes.
 struct OuterProducts<'a> {
     out: &'a mut [f32],
     x: Mat<'a>,
     y: Mat<'a>,
     sums: [&'a mut [f32]; 2],
-    strips: &'a mut [f32],
-    panel: &'a mut [f32],
+    packed_a: &'a mut [f32],
+    packed_b: &'a mut [f32],
 }
 
 impl WithSimd for OuterProducts<'_> {
@@ -58,42 +59,47 @@ impl WithSimd for OuterProducts<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { out, x, y, sums: [x_sums, y_sums], strips, panel } = self;
-        for from in (0..x.rows).step_by(DEPTH) {
-            let depth = DEPTH.min(x.rows - from);
-            let below = DEPTH.min(x.rows - from - depth);
+        let Self { out, x, y, sums: [x_sums, y_sums], packed_a, packed_b } = self;
+        for from in (0..x.rows).step_by(KC) {
+            let depth = KC.min(x.rows - from);
+            let below = KC.min(x.rows - from - depth);
             let left = x.part([from, 0], [depth, x.cols]);
             add_rows(x_sums, left);
-            let mut below_left = Later::new((below > 0).then(|| x.part([from + depth, 0], [below, x.cols])));
-            for col in (0..y.cols).step_by(PANEL) {
-                let cols = PANEL.min(y.cols - col);
+            let mut below_left =
+                PrefetchBlock::new((below > 0).then(|| x.part([from + depth, 0], [below, x.cols])));
+            for col in (0..y.cols).step_by(NR) {
+                let cols = NR.min(y.cols - col);
                 let right = y.part([from, col], [depth, cols]);
-                if cols < PANEL {
-                    copy_narrow(simd, panel, right);
+                if cols < NR {
+                    pack_narrow(simd, packed_b, right);
                 }
                 let more = y.cols - col - cols;
                 let next = match more {
-                    1.. => Some(y.part([from, col + PANEL], [depth, PANEL.min(more)])),
-                    0 if below > 0 => Some(y.part([from + depth, 0], [below, PANEL.min(y.cols)])),
+                    1.. => Some(y.part([from, col + NR], [depth, NR.min(more)])),
+                    0 if below > 0 => Some(y.part([from + depth, 0], [below, NR.min(y.cols)])),
                     0 => None,
                 };
-                let to = Place { out: &mut out[col..], stride: y.cols, cols, into: Into::Add };
-                let strips = match (col, more) {
-                    (0, 0) => Copies::None,
-                    (0, _) => Copies::ToMake(strips),
-                    _ => Copies::Made(strips),
+                let to =
+                    OutputPanel { out: &mut out[col..], stride: y.cols, cols, accumulate: Accumulate::Add };
+                let packed_a = match (col, more) {
+                    (0, 0) => PackedA::None,
+                    (0, _) => PackedA::ToPack(packed_a),
+                    _ => PackedA::Packed(packed_a),
                 };
-                // What the next block needs is asked for at the end of this one: it would not stay in the cache for longer.
-                let left_too = more < 4 * PANEL;
-                let later = [Later::new(next), if left_too { below_left.take() } else { Later::new(None) }];
-                let mut tiles = OuterTiles { to, left, right, strips, panel, later };
+                // What the next block needs is prefetched at the end of this one: it would not stay in the cache for longer.
+                let left_too = more < 4 * NR;
+                let upcoming = [
+                    PrefetchBlock::new(next),
+                    if left_too { below_left.take() } else { PrefetchBlock::new(None) },
+                ];
+                let mut tiles = OuterTiles { to, left, right, packed_a, packed_b, upcoming };
                 all_tiles(simd, x.cols, cols, &mut tiles);
                 if left_too {
-                    [_, below_left] = tiles.later;
+                    [_, below_left] = tiles.upcoming;
                 }
-                // Of the copy, which is near: `right` itself comes from afar, and is read but once.
+                // Of packed B, which is in L1: `right` itself comes from main memory, and is read but once.
                 if let Some(sums) = y_sums.get_mut(col..col + cols) {
-                    add_rows(sums, Mat::dense(panel, depth, PANEL));
+                    add_rows(sums, Mat::dense(packed_b, depth, NR));
                 }
             }
         }
@@ -114,76 +120,76 @@ impl Side {
     /// Where it lies, from a column on.
     #[inline(always)]
     fn of(side: Mat, col: usize) -> Self {
-        Self { at: &side.data[col], step: side.row_stride, copy: ptr::null_mut() }
+        Self { at: side.data[col..].as_ptr(), step: side.row_stride, copy: ptr::null_mut() }
     }
 
     /// Rows of so many values, one after the other.
     #[inline(always)]
-    fn copied(place: &[f32], step: usize) -> Self {
+    fn packed(place: &[f32], step: usize) -> Self {
         Self { at: place.as_ptr(), step, copy: ptr::null_mut() }
     }
 
     /// The same from a later value on, of rows that are copied `width` values apart.
     #[inline(always)]
-    fn ahead(self, [rows, cols]: [usize; 2], width: usize) -> Self {
+    fn advanced(self, [rows, cols]: [usize; 2], width: usize) -> Self {
         let copy = if self.copy.is_null() { self.copy } else { self.copy.wrapping_add(rows * width + cols) };
         Self { at: self.at.wrapping_add(rows * self.step + cols), copy, ..self }
     }
 }
 
-/// The strips of a block: not worth copying, to be copied on the way, or copied.
-enum Copies<'a> {
+/// Packed A of a block: not worth packing, to be packed on the way, or packed.
+enum PackedA<'a> {
     None,
-    ToMake(&'a mut [f32]),
-    Made(&'a [f32]),
+    ToPack(&'a mut [f32]),
+    Packed(&'a [f32]),
 }
 
-/// Tiles of one panel of a block; meanwhile what follows is asked for.
+/// Tiles of one panel of a block; meanwhile what follows is prefetched.
 struct OuterTiles<'o, 'a> {
-    to: Place<'o>,
+    to: OutputPanel<'o>,
     left: Mat<'a>,
     right: Mat<'a>,
-    strips: Copies<'o>,
-    /// The copy of `right`: made by the first tile, or before where it is narrow.
-    panel: &'o mut [f32],
-    later: [Later<'a>; 2],
+    packed_a: PackedA<'o>,
+    /// Packed B: `right`, packed by the first tile, or before where it is narrow.
+    packed_b: &'o mut [f32],
+    upcoming: [PrefetchBlock<'a>; 2],
 }
 
-impl<S: Simd> Tiles<S> for OuterTiles<'_, '_> {
+impl<S: Simd> Microkernel<S> for OuterTiles<'_, '_> {
     #[inline(always)]
     fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize {
-        let Self { to, left, right, strips, panel, later } = self;
+        let Self { to, left, right, packed_a, packed_b, upcoming } = self;
         let depth = left.rows;
-        // What is less than a strip is not copied.
-        let a = match strips {
-            Copies::Made(strips) if N == TILE => Side::copied(&strips[row * DEPTH..], TILE),
-            Copies::ToMake(strips) if N == TILE => {
-                Side { copy: strips[row * DEPTH..].as_mut_ptr(), ..Side::of(*left, row) }
+        // What is narrower than a panel of A is not packed.
+        let a = match packed_a {
+            PackedA::Packed(packed_a) if N == MR => Side::packed(&packed_a[row * KC..], MR),
+            PackedA::ToPack(packed_a) if N == MR => {
+                Side { copy: packed_a[row * KC..].as_mut_ptr(), ..Side::of(*left, row) }
             }
             _ => Side::of(*left, row),
         };
-        let b = match row == 0 && right.cols == PANEL {
-            true => Side { copy: panel.as_mut_ptr(), ..Side::of(*right, 0) },
-            false => Side::copied(panel, PANEL),
+        let b = match row == 0 && right.cols == NR {
+            true => Side { copy: packed_b.as_mut_ptr(), ..Side::of(*right, 0) },
+            false => Side::packed(packed_b, NR),
         };
-        let asked = to.asked(row, N, depth, later, &mut Ahead::default());
+        let prefetches = to.prefetches(row, N, depth, upcoming, &mut Prefetcher::default());
         for col in (0..to.cols).step_by(R * S::F32_LANES) {
-            let b = b.ahead([0, col], PANEL);
-            let copies = [N == TILE && col == 0 && !a.copy.is_null(), !b.copy.is_null()];
-            // SAFETY: the sides have as many rows as `left` and `right`, which lie within their data; a strip and a panel are
-            // as deep as a block. There are `N` columns of `left` from `row` on, and `R` registers of `right` from `col` on
-            // where it is a whole panel, or of its copy, which is as wide as one. `asked` has checked the place.
+            let b = b.advanced([0, col], NR);
+            let copies = [N == MR && col == 0 && !a.copy.is_null(), !b.copy.is_null()];
+            // SAFETY: the sides have as many rows as `left` and `right`, which lie within their data; panels are as deep as
+            // a block. There are `N` columns of `left` from `row` on, and `R` registers of `right` from `col` on
+            // where it is a whole panel, or of its copy, which is as wide as one. `prefetches` has checked the place.
             unsafe {
                 let sums = match copies {
                     // Most tiles are these: distances that are known need no instructions.
-                    [false, false] if N == TILE && (a.step, b.step) == (TILE, PANEL) => {
-                        let sides = [Side { step: TILE, ..a }, Side { step: PANEL, ..b }];
-                        sums::<S, N, R, false, false>(simd, sides, depth, asked)
+                    [false, false] if N == MR && (a.step, b.step) == (MR, NR) => {
+                        let sides = [Side { step: MR, ..a }, Side { step: NR, ..b }];
+                        sums::<S, N, R, false, false>(simd, sides, depth, prefetches)
                     }
-                    [false, false] => sums::<S, N, R, false, false>(simd, [a, b], depth, asked),
-                    [true, false] => sums::<S, N, R, true, false>(simd, [a, b], depth, asked),
-                    [false, true] => sums::<S, N, R, false, true>(simd, [a, b], depth, asked),
-                    [true, true] => sums::<S, N, R, true, true>(simd, [a, b], depth, asked),
+                    [false, false] => sums::<S, N, R, false, false>(simd, [a, b], depth, prefetches),
+                    [true, false] => sums::<S, N, R, true, false>(simd, [a, b], depth, prefetches),
+                    [false, true] => sums::<S, N, R, false, true>(simd, [a, b], depth, prefetches),
+                    [true, true] => sums::<S, N, R, true, true>(simd, [a, b], depth, prefetches),
                 };
                 to.put(simd, [row, col], sums);
             }
@@ -201,16 +207,16 @@ unsafe fn sums<S: Simd, const N: usize, const R: usize, const COPY_A: bool, cons
     simd: S,
     [mut a, mut b]: [Side; 2],
     depth: usize,
-    asked: Asked,
+    prefetches: TilePrefetch,
 ) -> [[S::f32s; R]; N] {
     let mut sums = [[simd.splat_f32s(0.0); R]; N];
     for round in 0..depth / ROUND {
-        asked.ask(round);
+        prefetches.issue(round);
         for k in 0..ROUND {
             // SAFETY: promised by the caller.
             unsafe { add_products::<S, N, R, COPY_A, COPY_B>(simd, &mut sums, [a, b], k) };
         }
-        (a, b) = (a.ahead([ROUND, 0], TILE), b.ahead([ROUND, 0], PANEL));
+        (a, b) = (a.advanced([ROUND, 0], MR), b.advanced([ROUND, 0], NR));
     }
     for k in 0..depth % ROUND {
         // SAFETY: promised by the caller.
@@ -230,7 +236,7 @@ unsafe fn add_products<S: Simd, const N: usize, const R: usize, const COPY_A: bo
     [a, b]: [Side; 2],
     k: usize,
 ) {
-    let (a, b) = (a.ahead([k, 0], TILE), b.ahead([k, 0], PANEL));
+    let (a, b) = (a.advanced([k, 0], MR), b.advanced([k, 0], NR));
     // SAFETY: promised by the caller; a vector of floats may lie anywhere when read unaligned.
     unsafe {
         let row: [S::f32s; R] = b.at.cast::<[S::f32s; R]>().read_unaligned();
@@ -252,14 +258,14 @@ unsafe fn add_products<S: Simd, const N: usize, const R: usize, const COPY_A: bo
 /// sums`[j]` += Σ_k x`[k, j]`, for the first columns of x.
 #[inline(always)]
 fn add_rows(sums: &mut [f32], x: Mat) {
-    let (panels, narrow) = sums.as_chunks_mut::<PANEL>();
-    let whole = panels.len() * PANEL;
+    let (panels, narrow) = sums.as_chunks_mut::<NR>();
+    let whole = panels.len() * NR;
     for (panel, sums) in panels.iter_mut().enumerate() {
         // A local of known length stays in registers.
         let mut total = *sums;
         for k in 0..x.rows {
-            let row: &[f32; PANEL] =
-                x.data[k * x.row_stride + panel * PANEL..].first_chunk().expect("a whole panel");
+            let row: &[f32; NR] =
+                x.data[k * x.row_stride + panel * NR..].first_chunk().expect("a whole panel");
             for (sum, &x) in total.iter_mut().zip(row) {
                 *sum += x;
             }
@@ -276,8 +282,8 @@ fn add_rows(sums: &mut [f32], x: Mat) {
 
 /// place`[k]` = the first values of row k, and 0 in the rest of the last register.
 #[inline(always)]
-fn copy_narrow<S: Simd>(simd: S, place: &mut [f32], y: Mat) {
-    for (k, place) in place.chunks_exact_mut(PANEL).take(y.rows).enumerate() {
+fn pack_narrow<S: Simd>(simd: S, place: &mut [f32], y: Mat) {
+    for (k, place) in place.chunks_exact_mut(NR).take(y.rows).enumerate() {
         let (place, _) = S::as_mut_simd_f32s(place);
         let values = y.data[k * y.row_stride..][..y.cols].chunks(S::F32_LANES);
         for (place, values) in place.iter_mut().zip(values) {

@@ -1,71 +1,32 @@
 //! LayerNorm over the last axis.
 
-use super::{Grads, Op};
-use crate::cpu::lanes::{Lanes, sum};
+use super::CpuOp;
+use crate::cpu::backward::Grads;
+use crate::cpu::simd::lanes::{Lanes, sum};
 use crate::cpu::simd::vectorised;
-use crate::cpu::workspace::{Buffers, Context, Share};
-use crate::model::parameters::Param;
-use crate::model::plan::{Mode, PlanBuilder, Var};
+use crate::cpu::workspace::{Buffers, Context, GroupView};
+use crate::model::ops::LayerNorm;
+use crate::model::plan::Var;
 
-/// out`[r, e]` = (x`[r, e]` − mean_r) · rstd_r · gain`[e]` + bias`[e]`
-#[derive(Debug, Clone, Copy)]
-pub struct LayerNorm {
-    /// Input `[rows, width]`.
-    pub x: Var,
-    /// Gain `[width]`.
-    pub gain: Param,
-    /// Bias `[width]`.
-    pub bias: Param,
-    /// Output `[rows, width]`.
-    pub out: Var,
-    /// Mean and reciprocal standard deviation of each row, `[rows, 2]`.
-    pub stats: Var,
-    /// Gradients of gain and bias that each prompt contributes, `[batch, 2, width]`; absent in inference.
-    pub contributions: Option<Var>,
-    /// Width of a row.
-    pub width: usize,
-    /// Tokens per prompt.
-    pub tokens: usize,
-    /// Rows: batch times tokens.
-    pub rows: usize,
+/// Where gradients of gain and bias are saved.
+fn contributions(op: &LayerNorm) -> Var {
+    op.contributions.expect("plans with a backward pass have a place for contributions")
 }
 
-impl LayerNorm {
-    /// Added to the variance, as in GPT-2.
-    pub const EPSILON: f32 = 1e-5;
-
-    /// Adds the operation to a plan, writing to `out`.
-    pub fn add(
-        plan: &mut PlanBuilder,
-        x: Var,
-        [gain, bias]: [Param; 2],
-        [batch, tokens, width]: [usize; 3],
-        out: Var,
-    ) {
-        assert!(plan.wants_grad(x), "a LayerNorm passes its gradient on");
-        let rows = batch * tokens;
-        let stats = plan.aside(rows * 2);
-        let contributions = (plan.mode() == Mode::Train).then(|| plan.aside(batch * 2 * width));
-        plan.push(Op::LayerNorm(Self { x, gain, bias, out, stats, contributions, width, tokens, rows }));
-    }
-
-    pub(super) fn forward(&self, share: &mut Share, context: Context) {
+impl CpuOp for LayerNorm {
+    fn forward(&self, view: &mut GroupView, context: Context) {
         let (gain, bias) = (self.gain.of(context.params), self.bias.of(context.params));
-        let (out, stats) = (share.take(self.out), share.take(self.stats));
-        normalise(out, stats, share.value(self.x), gain, bias);
-        share.put(self.out, out);
-        share.put(self.stats, stats);
+        let (out, stats) = (view.take(self.out), view.take(self.stats));
+        normalise(out, stats, view.value(self.x), gain, bias);
+        view.put(self.out, out);
+        view.put(self.stats, stats);
     }
 
-    fn contributions(&self) -> Var {
-        self.contributions.expect("plans with a backward pass have a place for contributions")
-    }
-
-    pub(super) fn backward(&self, share: &mut Share, context: Context, grads: &mut Grads) {
+    fn backward(&self, view: &mut GroupView, context: Context, grads: &mut Grads) {
         let gain = self.gain.of(context.params);
-        let contributions = share.take(self.contributions());
+        let sums = view.take(contributions(self));
         let prompt = self.tokens * self.width;
-        for (i, sums) in contributions.chunks_exact_mut(2 * self.width).enumerate() {
+        for (i, sums) in sums.chunks_exact_mut(2 * self.width).enumerate() {
             let range = i * prompt..(i + 1) * prompt;
             let dx = &mut grads.dx[range.clone()];
             let before = match (grads.with.get(range.clone()), grads.add_dx) {
@@ -73,20 +34,28 @@ impl LayerNorm {
                 (None, true) => Before::There,
                 (None, false) => Before::Nothing,
             };
-            let (x, dout) = (&share.value(self.x)[range.clone()], &grads.dout[range]);
-            let stats = &share.value(self.stats)[2 * i * self.tokens..][..2 * self.tokens];
+            let (x, dout) = (&view.value(self.x)[range.clone()], &grads.dout[range]);
+            let stats = &view.value(self.stats)[2 * i * self.tokens..][..2 * self.tokens];
             normalise_backward(dx, before, sums, dout, x, stats, gain);
         }
-        share.put(self.contributions(), contributions);
+        view.put(contributions(self), sums);
     }
 
     /// Adds up what the prompts contributed, in their order.
-    pub(super) fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32]) {
-        for contribution in buffers.value(self.contributions()).chunks_exact(2 * self.width) {
+    fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], _: &[f32]) {
+        for contribution in buffers.value(contributions(self)).chunks_exact(2 * self.width) {
             let (dgain, dbias) = contribution.split_at(self.width);
             self.gain.of_mut(dparams).iter_mut().zip(dgain).for_each(|(t, &d)| *t += d);
             self.bias.of_mut(dparams).iter_mut().zip(dbias).for_each(|(t, &d)| *t += d);
         }
+    }
+
+    fn fills(&self) -> [Option<(usize, Var)>; 2] {
+        [Some((0, self.out)), None]
+    }
+
+    fn needed_by_backward(&self) -> [Option<Var>; 3] {
+        [Some(self.x), Some(self.stats), self.contributions]
     }
 }
 

@@ -1,147 +1,113 @@
 //! y = x W + b, with whatever follows it fused: one pass over memory instead of two.
 
-use super::weights::WeightGradient;
-use super::{Grads, Op};
-use crate::cpu::gemm::general::{Into, Mat};
-use crate::cpu::gemm::product_asking;
-use crate::cpu::parallel::block_rows;
+use super::CpuOp;
+use crate::cpu::backward::Grads;
+use crate::cpu::gemm::general::{Accumulate, Mat};
+use crate::cpu::gemm::{MC, product_prefetching, rows_per_pass};
 use crate::cpu::simd::{sigmoid, vectorised};
-use crate::cpu::weights::Matrix;
-use crate::cpu::workspace::{Context, Kept, Share};
-use crate::model::parameters::Param;
-use crate::model::plan::{Mode, PlanBuilder, Var};
+use crate::cpu::weight_gradients::WeightGradient;
+use crate::cpu::workspace::{Buffers, Context, GroupView, KeptBuffers};
+use crate::model::ops::{Activation, Epilogue, Linear};
+use crate::model::plan::Var;
 
-/// An elementwise function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Activation {
-    /// GELU in its tanh form, as in GPT-2.
-    #[default]
-    Gelu,
-    /// max(x, 0).
-    Relu,
-}
-
-/// What follows the product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Epilogue {
-    /// Nothing.
-    None,
-    /// Add another value of the same shape.
-    Add(Var),
-    /// Add row `r % tokens` of a table `[positions, outer]`.
-    Positions {
-        /// The table of positions.
-        table: Param,
-        /// Tokens per prompt.
-        tokens: usize,
-    },
-    /// Add the one row of a table `[positions, outer]` that follows the shared prefix.
-    QueryPosition {
-        /// The table of positions.
-        table: Param,
-    },
-    /// Apply an activation.
-    Activate {
-        /// Which function.
-        kind: Activation,
-        /// Its slope, `[rows, outer]`, for the way back (the GPU keeps what it can compute the slope from); untouched
-        /// in inference.
-        slope: Var,
-    },
-}
-
-/// out`[r, o]` = epilogue(Σ_i x`[r, i]` w`[i, o]` + b`[o]`)
-#[derive(Debug, Clone, Copy)]
-pub struct Linear {
-    /// Input `[rows, inner]`.
-    pub x: Var,
-    /// Weights: `[inner, outer]`, or `[outer, inner]` when `transposed`.
-    pub w: Param,
-    /// Bias `[outer]`.
-    pub b: Param,
-    /// Whether the weights are stored `[outer, inner]`, as PyTorch's `nn.Linear` does.
-    pub transposed: bool,
-    /// What follows.
-    pub epilogue: Epilogue,
-    /// Whether there is a way back.
-    pub trains: bool,
-    /// Output `[rows, outer]`.
-    pub out: Var,
-    /// Rows: batch times tokens.
-    pub rows: usize,
-    /// Input width.
-    pub inner: usize,
-    /// Output width.
-    pub outer: usize,
-}
-
-impl Linear {
-    /// Adds the operation to a plan, writing to `out`. `[rows, inner, outer]` are the sizes.
-    pub fn add(
-        plan: &mut PlanBuilder,
-        x: Var,
-        [w, b]: [Param; 2],
-        transposed: bool,
-        [rows, inner, outer]: [usize; 3],
-        epilogue: Epilogue,
-        out: Var,
-    ) {
-        assert_eq!((w.len, b.len), (inner * outer, outer), "parameters of a linear map");
-        assert!(
-            plan.wants_grad(x) || !matches!(epilogue, Epilogue::Activate { .. }),
-            "the activation's gradient is computed on the way to the input's"
-        );
-        let trains = plan.mode() == Mode::Train;
-        plan.push(Op::Linear(Self { x, w, b, transposed, epilogue, trains, out, rows, inner, outer }));
-    }
-
-    pub(super) fn matrix(&self) -> Matrix {
-        let &Self { w, inner, outer, transposed, .. } = self;
-        Matrix { param: w, inner, outer, transposed }
-    }
-
-    pub(super) fn forward(&self, share: &mut Share, context: Context) {
+impl CpuOp for Linear {
+    fn forward(&self, view: &mut GroupView, context: Context) {
         let &Self { inner, outer, .. } = self;
         let (w, b) = (context.packed.of(self.w), self.b.of(context.params));
-        let out = share.take(self.out);
+        let out = view.take(self.out);
         let block = block_rows(out.len() / outer, outer);
-        let mut ahead = std::mem::take(&mut share.ahead);
+        let mut prefetcher = std::mem::take(&mut view.prefetcher);
         let mut product = |y: &mut [f32], x: &[f32]| {
             let x = Mat::dense(x, x.len() / inner, inner);
-            product_asking(y, outer, Into::Overwrite, x, w, &mut ahead);
+            product_prefetching(y, outer, Accumulate::Overwrite, x, w, &mut prefetcher);
         };
         match self.epilogue {
-            // Value and slope have most of their arithmetic in common.
-            Epilogue::Activate { kind, slope: place } if self.trains => {
-                let slope = share.take(place);
-                let x = share.value(self.x).chunks(block * inner);
-                let blocks = out.chunks_mut(block * outer).zip(slope.chunks_mut(block * outer));
-                for ((y, slope), x) in blocks.zip(x) {
+            // Value and derivative have most of their arithmetic in common.
+            Epilogue::Activate { kind, derivative: var } if self.trains => {
+                let derivative = view.take(var);
+                let x = view.value(self.x).chunks(block * inner);
+                let blocks = out.chunks_mut(block * outer).zip(derivative.chunks_mut(block * outer));
+                for ((y, derivative), x) in blocks.zip(x) {
                     product(y, x);
-                    activate_with_slope(kind, y, slope, b);
+                    activate_with_derivative(kind, y, derivative, b);
                 }
-                share.put(place, slope);
+                view.put(var, derivative);
             }
             _ => {
-                let x = share.value(self.x).chunks(block * inner);
+                let x = view.value(self.x).chunks(block * inner);
                 for (i, (y, x)) in out.chunks_mut(block * outer).zip(x).enumerate() {
                     product(y, x);
-                    self.finish(i * block, y, b, share, context);
+                    self.finish(i * block, y, b, view, context);
                 }
             }
         }
-        share.ahead = ahead;
-        share.put(self.out, out);
+        view.prefetcher = prefetcher;
+        view.put(self.out, out);
     }
 
-    /// Adds bias and epilogue to rows of the product, which have just been written and are still near.
-    fn finish(&self, first_row: usize, y: &mut [f32], b: &[f32], share: &Share, context: Context) {
+    fn backward(&self, view: &mut GroupView, context: Context, grads: &mut Grads) {
+        let &Self { inner, outer, .. } = self;
+        if grads.dx.is_empty() {
+            return;
+        }
+        let (w, block) = (context.packed.of(self.w), block_rows(grads.dout.len() / outer, outer));
+        let accumulate = if grads.add_dx { Accumulate::Add } else { Accumulate::Overwrite };
+        let blocks = grads.dx.chunks_mut(block * inner).zip(grads.dout.chunks_mut(block * outer));
+        for (i, (dx, dout)) in blocks.enumerate() {
+            if let Epilogue::Activate { derivative, .. } = self.epilogue {
+                multiply_by(dout, &view.value(derivative)[i * block * outer..]);
+            }
+            let dout = Mat::dense(dout, dx.len() / inner, outer);
+            product_prefetching(dx, inner, accumulate, dout, w, &mut view.prefetcher);
+        }
+    }
+
+    fn weight_gradients<'a>(&self, kept: &KeptBuffers<'a>, dout: usize) -> Vec<WeightGradient<'a>> {
+        let &Self { rows, inner, outer, .. } = self;
+        let x = Mat::dense(kept.value(self.x), rows, inner);
+        let dout = Mat::dense(kept.grad(dout), rows, outer);
+        vec![WeightGradient { w: self.w, b: self.b, transposed: self.transposed, x, dout }]
+    }
+
+    /// Adds the gradient of the table of positions.
+    fn other_gradients(&self, _: &Buffers, dparams: &mut [f32], dout: &[f32]) {
+        if let Epilogue::Positions { table, tokens } = self.epilogue {
+            let dtable = table.of_mut(dparams);
+            for prompt in dout.chunks_exact(tokens * self.outer) {
+                add_to(&mut dtable[..prompt.len()], prompt);
+            }
+        }
+    }
+
+    fn fills(&self) -> [Option<(usize, Var)>; 2] {
+        match self.epilogue {
+            // After its own product.
+            Epilogue::Activate { derivative, .. } if self.trains => [Some((1, derivative)), None],
+            _ => [None; 2],
+        }
+    }
+
+    fn needed_by_backward(&self) -> [Option<Var>; 3] {
+        match self.epilogue {
+            Epilogue::Activate { derivative, .. } => [Some(derivative), None, None],
+            _ => [None; 3],
+        }
+    }
+
+    fn keeps_dout(&self) -> bool {
+        true
+    }
+}
+
+impl Linear {
+    /// Adds bias and epilogue to rows of the product, which have just been written and are still in L2.
+    fn finish(&self, first_row: usize, y: &mut [f32], b: &[f32], view: &GroupView, context: Context) {
         let outer = self.outer;
         match self.epilogue {
             Epilogue::Activate { kind, .. } => activate(kind, y, b),
             Epilogue::None => y.chunks_exact_mut(outer).for_each(|y| add_to(y, b)),
             Epilogue::Add(residual) => {
-                let residual = &share.value(residual)[first_row * outer..];
+                let residual = &view.value(residual)[first_row * outer..];
                 y.chunks_exact_mut(outer)
                     .zip(residual.chunks_exact(outer))
                     .for_each(|(y, r)| add_both(y, b, r));
@@ -160,40 +126,13 @@ impl Linear {
             }
         }
     }
+}
 
-    pub(super) fn backward(&self, share: &mut Share, context: Context, grads: &mut Grads) {
-        let &Self { inner, outer, .. } = self;
-        if grads.dx.is_empty() {
-            return;
-        }
-        let (w, block) = (context.packed.of(self.w), block_rows(grads.dout.len() / outer, outer));
-        let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
-        let blocks = grads.dx.chunks_mut(block * inner).zip(grads.dout.chunks_mut(block * outer));
-        for (i, (dx, dout)) in blocks.enumerate() {
-            if let Epilogue::Activate { slope, .. } = self.epilogue {
-                multiply_by(dout, &share.value(slope)[i * block * outer..]);
-            }
-            let dout = Mat::dense(dout, dx.len() / inner, outer);
-            product_asking(dx, inner, into, dout, w, &mut share.ahead);
-        }
-    }
-
-    pub(super) fn weight_gradient<'a>(&self, kept: &Kept<'a>, dout: usize) -> WeightGradient<'a> {
-        let &Self { rows, inner, outer, .. } = self;
-        let x = Mat::dense(kept.value(self.x), rows, inner);
-        let dout = Mat::dense(kept.grad(dout), rows, outer);
-        WeightGradient { w: self.w, b: self.b, transposed: self.transposed, x, dout }
-    }
-
-    /// Adds the gradient of the table of positions.
-    pub(super) fn other_gradients(&self, dparams: &mut [f32], dout: &[f32]) {
-        if let Epilogue::Positions { table, tokens } = self.epilogue {
-            let dtable = table.of_mut(dparams);
-            for prompt in dout.chunks_exact(tokens * self.outer) {
-                add_to(&mut dtable[..prompt.len()], prompt);
-            }
-        }
-    }
+/// Of `rows` of a product, those whose epilogue is computed together: few enough for `width` values of each to stay in L2,
+/// and as many as the product takes in whole passes.
+fn block_rows(rows: usize, width: usize) -> usize {
+    const VALUES: usize = MC << 10;
+    rows_per_pass(rows, (VALUES / width.max(1) / MC).max(1) * MC)
 }
 
 /// √(2/π), and twice it: tanh-GELU is x·sigmoid(2u) with u = √(2/π)(x + 0.044715 x³).
@@ -214,11 +153,11 @@ fn activate(kind: Activation, y: &mut [f32], bias: &[f32]) {
     }
 }
 
-/// As [`activate`], and the activation's slope at the same places.
-fn activate_with_slope(kind: Activation, y: &mut [f32], slope: &mut [f32], bias: &[f32]) {
+/// As [`activate`], and the activation's derivative at the same places.
+fn activate_with_derivative(kind: Activation, y: &mut [f32], derivative: &mut [f32], bias: &[f32]) {
     match kind {
-        Activation::Gelu => gelu_with_slope(y, slope, bias),
-        Activation::Relu => relu_with_slope(y, slope, bias),
+        Activation::Gelu => gelu_with_derivative(y, derivative, bias),
+        Activation::Relu => relu_with_derivative(y, derivative, bias),
     }
 }
 
@@ -253,13 +192,13 @@ vectorised! {
         }
     }
 
-    fn gelu_with_slope(y: &mut [f32], slope: &mut [f32], bias: &[f32]) -> () {
-        for (y, slope) in y.chunks_exact_mut(bias.len()).zip(slope.chunks_exact_mut(bias.len())) {
-            for ((y, slope), &bias) in y.iter_mut().zip(slope).zip(bias) {
+    fn gelu_with_derivative(y: &mut [f32], derivative: &mut [f32], bias: &[f32]) -> () {
+        for (y, derivative) in y.chunks_exact_mut(bias.len()).zip(derivative.chunks_exact_mut(bias.len())) {
+            for ((y, derivative), &bias) in y.iter_mut().zip(derivative).zip(bias) {
                 let x = *y + bias;
                 let s = gate(x);
                 *y = x * s;
-                *slope = s + x * s * (1.0 - s) * (GELU_SCALE * (1.0 + 3.0 * GELU_CUBIC * x * x));
+                *derivative = s + x * s * (1.0 - s) * (GELU_SCALE * (1.0 + 3.0 * GELU_CUBIC * x * x));
             }
         }
     }
@@ -273,12 +212,12 @@ vectorised! {
         }
     }
 
-    fn relu_with_slope(y: &mut [f32], slope: &mut [f32], bias: &[f32]) -> () {
-        for (y, slope) in y.chunks_exact_mut(bias.len()).zip(slope.chunks_exact_mut(bias.len())) {
-            for ((y, slope), &bias) in y.iter_mut().zip(slope).zip(bias) {
+    fn relu_with_derivative(y: &mut [f32], derivative: &mut [f32], bias: &[f32]) -> () {
+        for (y, derivative) in y.chunks_exact_mut(bias.len()).zip(derivative.chunks_exact_mut(bias.len())) {
+            for ((y, derivative), &bias) in y.iter_mut().zip(derivative).zip(bias) {
                 let x = *y + bias;
                 *y = if x < 0.0 { 0.0 } else { x };
-                *slope = if x > 0.0 { 1.0 } else { 0.0 };
+                *derivative = if x > 0.0 { 1.0 } else { 0.0 };
             }
         }
     }

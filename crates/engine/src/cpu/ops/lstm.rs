@@ -1,91 +1,77 @@
 //! One LSTM layer over all tokens, with PyTorch's gate order (input, forget, candidate, output).
 
-use super::weights::WeightGradient;
-use super::{Grads, Op};
+use super::CpuOp;
 use crate::cpu::arena::with_scratch;
-use crate::cpu::gemm::general::{Into, Mat};
-use crate::cpu::gemm::{Packed, product};
+use crate::cpu::backward::Grads;
+use crate::cpu::gemm::general::{Accumulate, Mat};
+use crate::cpu::gemm::{PackedB, product};
 use crate::cpu::simd::{sigmoid, tanh, vectorised};
-use crate::cpu::weights::Matrix;
-use crate::cpu::workspace::{Context, Kept, Share};
-use crate::model::parameters::Param;
-use crate::model::plan::{PlanBuilder, Var};
+use crate::cpu::weight_gradients::WeightGradient;
+use crate::cpu::workspace::{Context, GroupView, KeptBuffers};
+use crate::model::ops::LstmLayer;
+use crate::model::plan::Var;
 
-/// h_t = o·tanh(c_t), c_t = f·c_{t−1} + i·g with gates from x_t and h_{t−1}.
-#[derive(Debug, Clone, Copy)]
-pub struct LstmLayer {
-    /// Input `[batch, tokens, inner]`.
-    pub x: Var,
-    /// Input weights `[4·width, inner]`.
-    pub w_ih: Param,
-    /// Recurrent weights `[4·width, width]`.
-    pub w_hh: Param,
-    /// Input bias `[4·width]`.
-    pub b_ih: Param,
-    /// Recurrent bias `[4·width]`.
-    pub b_hh: Param,
-    /// Output h `[batch, tokens, width]`.
-    pub out: Var,
-    /// Gates after their activation `[batch, tokens, 4·width]`; the backward pass turns them into their gradients.
-    pub gates: Var,
-    /// Cells c `[batch, tokens, width]`.
-    pub cells: Var,
-    /// h one token earlier `[batch, tokens, width]`.
-    pub previous: Var,
-    /// Prompts.
-    pub batch: usize,
-    /// Tokens per prompt.
-    pub tokens: usize,
-    /// Width of a token of x.
-    pub inner: usize,
-    /// Width of h.
-    pub width: usize,
+impl CpuOp for LstmLayer {
+    fn forward(&self, view: &mut GroupView, context: Context) {
+        let &Self { inner, width, .. } = self;
+        let gate_width = 4 * width;
+        let [w_ih, w_hh] = [self.w_ih, self.w_hh].map(|param| context.packed.of(param));
+        let (gates, out) = (view.take(self.gates), view.take(self.out));
+        let (cells, previous) = (view.take(self.cells), view.take(self.previous));
+        let x = Mat::dense(view.value(self.x), gates.len() / gate_width, inner);
+        product(gates, gate_width, Accumulate::Overwrite, x, w_ih);
+        self.recur(out, gates, cells, previous, &self.bias(context.params), w_hh);
+        view.put(self.out, out);
+        view.put(self.cells, cells);
+        view.put(self.previous, previous);
+        view.put(self.gates, gates);
+    }
+
+    fn backward(&self, view: &mut GroupView, context: Context, grads: &mut Grads) {
+        let &Self { tokens, inner, width, .. } = self;
+        let [w_ih, w_hh] = [self.w_ih, self.w_hh].map(|param| context.packed.of(param));
+        let gates = view.take(self.gates);
+        let prompts = grads.dout.len() / (tokens * width);
+        with_scratch(2 * prompts * width, |states| {
+            self.recur_backward(gates, states, grads.dout, view.value(self.cells), w_hh);
+        });
+        if !grads.dx.is_empty() {
+            let accumulate = if grads.add_dx { Accumulate::Add } else { Accumulate::Overwrite };
+            let d = Mat::dense(gates, prompts * tokens, 4 * width);
+            product(grads.dx, inner, accumulate, d, w_ih);
+        }
+        view.put(self.gates, gates);
+    }
+
+    fn weight_gradients<'a>(&self, kept: &KeptBuffers<'a>, _: usize) -> Vec<WeightGradient<'a>> {
+        let rows = self.batch * self.tokens;
+        let dout = Mat::dense(kept.value(self.gates), rows, 4 * self.width);
+        let gradient = |w, b, x, width| {
+            let x = Mat::dense(kept.value(x), rows, width);
+            WeightGradient { w, b, transposed: true, x, dout }
+        };
+        vec![
+            gradient(self.w_ih, self.b_ih, self.x, self.inner),
+            gradient(self.w_hh, self.b_hh, self.previous, self.width),
+        ]
+    }
+
+    fn needed_by_backward(&self) -> [Option<Var>; 3] {
+        [Some(self.gates), Some(self.cells), None]
+    }
+
+    fn recurrent(&self) -> bool {
+        true
+    }
 }
 
 impl LstmLayer {
-    /// Adds the operation to a plan and returns its output. Parameters: w_ih, w_hh, b_ih, b_hh.
-    pub fn add(
-        plan: &mut PlanBuilder,
-        x: Var,
-        [w_ih, w_hh, b_ih, b_hh]: [Param; 4],
-        [batch, tokens, inner, width]: [usize; 4],
-    ) -> Self {
-        let rows = batch * tokens;
-        let out = plan.kept(rows * width);
-        let gates = plan.temporary("gates", rows * 4 * width);
-        let cells = plan.aside(rows * width);
-        let previous = plan.temporary("previous", rows * width);
-        let op = Self { x, w_ih, w_hh, b_ih, b_hh, out, gates, cells, previous, batch, tokens, inner, width };
-        plan.push(Op::LstmLayer(op));
-        op
-    }
-
-    pub(super) fn matrices(&self) -> [Matrix; 2] {
-        let matrix = |(param, inner)| Matrix { param, inner, outer: 4 * self.width, transposed: true };
-        [(self.w_ih, self.inner), (self.w_hh, self.width)].map(matrix)
-    }
-
     /// Both biases in one.
     pub(super) fn bias(&self, params: &[f32]) -> Vec<f32> {
         self.b_ih.of(params).iter().zip(self.b_hh.of(params)).map(|(i, h)| i + h).collect()
     }
 
-    pub(super) fn forward(&self, share: &mut Share, context: Context) {
-        let &Self { inner, width, .. } = self;
-        let gate_width = 4 * width;
-        let [w_ih, w_hh] = [self.w_ih, self.w_hh].map(|param| context.packed.of(param));
-        let (gates, out) = (share.take(self.gates), share.take(self.out));
-        let (cells, previous) = (share.take(self.cells), share.take(self.previous));
-        let x = Mat::dense(share.value(self.x), gates.len() / gate_width, inner);
-        product(gates, gate_width, Into::Overwrite, x, w_ih);
-        self.recur(out, gates, cells, previous, &self.bias(context.params), w_hh);
-        share.put(self.out, out);
-        share.put(self.cells, cells);
-        share.put(self.previous, previous);
-        share.put(self.gates, gates);
-    }
-
-    /// Carries prompts through all tokens.
+    /// Takes prompts through all tokens.
     fn recur(
         &self,
         out: &mut [f32],
@@ -93,14 +79,14 @@ impl LstmLayer {
         cells: &mut [f32],
         previous: &mut [f32],
         bias: &[f32],
-        w_hh: Packed,
+        w_hh: PackedB,
     ) {
         let &Self { tokens, width, .. } = self;
         let (gate_width, prompts) = (4 * width, out.len() / (tokens * width));
         for t in 0..tokens {
             if t > 0 {
                 let h = Mat::strided(&previous[t * width..], prompts, width, tokens * width);
-                product(&mut gates[t * gate_width..], tokens * gate_width, Into::Add, h, w_hh);
+                product(&mut gates[t * gate_width..], tokens * gate_width, Accumulate::Add, h, w_hh);
             }
             for prompt in 0..prompts {
                 let row = (prompt * tokens + t) * width;
@@ -118,35 +104,6 @@ impl LstmLayer {
         }
     }
 
-    pub(super) fn backward(&self, share: &mut Share, context: Context, grads: &mut Grads) {
-        let &Self { tokens, inner, width, .. } = self;
-        let [w_ih, w_hh] = [self.w_ih, self.w_hh].map(|param| context.packed.of(param));
-        let gates = share.take(self.gates);
-        let prompts = grads.dout.len() / (tokens * width);
-        with_scratch(2 * prompts * width, |states| {
-            self.recur_backward(gates, states, grads.dout, share.value(self.cells), w_hh);
-        });
-        if !grads.dx.is_empty() {
-            let into = if grads.add_dx { Into::Add } else { Into::Overwrite };
-            let d = Mat::dense(gates, prompts * tokens, 4 * width);
-            product(grads.dx, inner, into, d, w_ih);
-        }
-        share.put(self.gates, gates);
-    }
-
-    pub(super) fn weight_gradients<'a>(&self, kept: &Kept<'a>) -> [WeightGradient<'a>; 2] {
-        let rows = self.batch * self.tokens;
-        let dout = Mat::dense(kept.value(self.gates), rows, 4 * self.width);
-        let gradient = |w, b, x, width| {
-            let x = Mat::dense(kept.value(x), rows, width);
-            WeightGradient { w, b, transposed: true, x, dout }
-        };
-        [
-            gradient(self.w_ih, self.b_ih, self.x, self.inner),
-            gradient(self.w_hh, self.b_hh, self.previous, self.width),
-        ]
-    }
-
     /// Walks prompts back through all tokens, turning gates into their gradients.
     fn recur_backward(
         &self,
@@ -154,7 +111,7 @@ impl LstmLayer {
         states: &mut [f32],
         dout: &[f32],
         cells: &[f32],
-        w_hh: Packed,
+        w_hh: PackedB,
     ) {
         let &Self { tokens, width, .. } = self;
         let (gate_width, prompts) = (4 * width, dout.len() / (tokens * width));
@@ -172,7 +129,7 @@ impl LstmLayer {
             }
             if t > 0 {
                 let d = Mat::strided(&gates[t * gate_width..], prompts, gate_width, tokens * gate_width);
-                product(dh, width, Into::Overwrite, d, w_hh);
+                product(dh, width, Accumulate::Overwrite, d, w_hh);
             }
         }
     }

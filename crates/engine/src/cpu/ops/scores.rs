@@ -2,32 +2,22 @@
 
 use pulp::Simd;
 
-use crate::cpu::gemm::general::{Into, Mat};
+use crate::cpu::gemm::general::{Accumulate, Mat};
 use crate::cpu::gemm::transpose::transpose;
-use crate::cpu::lanes::{Lanes, max, sum};
+use crate::cpu::simd::lanes::{Lanes, max, sum};
 use crate::cpu::simd::{LANES, exp, vectorised};
-
-/// How scores become weights; n is the number of tokens seen, s = q·k/√(head size).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Weighting {
-    /// exp(s) / Σ exp(s)
-    #[default]
-    Softmax,
-    /// max(s, 0) / n
-    Relu,
-    /// s / n
-    Linear,
-}
+use crate::model::ops::{Attention, Weighting};
 
 /// Rounds up to whole registers.
-pub(super) fn padded(n: usize) -> usize {
-    n.next_multiple_of(LANES)
+pub(super) fn padded(tokens: usize) -> usize {
+    const { assert!(Attention::PADDING == LANES) };
+    Attention::padded(tokens)
 }
 
 /// out`[i, t]` = x`[t, i]`, columns padded with zeros to whole registers.
 pub(super) fn gather_transposed(out: &mut [f32], x: &[f32], [tokens, size, row]: [usize; 3]) {
     let pad = padded(tokens);
-    transpose(out, pad, Into::Overwrite, Mat::strided(x, tokens, size, row));
+    transpose(out, pad, Accumulate::Overwrite, Mat::strided(x, tokens, size, row));
     for out in out.chunks_exact_mut(pad).take(size) {
         out[tokens..].fill(0.0);
     }
@@ -35,7 +25,7 @@ pub(super) fn gather_transposed(out: &mut [f32], x: &[f32], [tokens, size, row]:
 
 /// A few rows of scores: the first sees the tokens up to `first`, each of the others so many more than the one before.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rows {
+pub(super) struct VisibleRows {
     /// The last token that the first row sees.
     pub first: usize,
     /// Tokens that a row sees more than the row before.
@@ -46,7 +36,7 @@ pub(super) struct Rows {
     pub size: usize,
 }
 
-impl Rows {
+impl VisibleRows {
     /// Tokens that a row sees.
     #[inline(always)]
     fn seen(&self, row: usize) -> usize {
@@ -55,7 +45,7 @@ impl Rows {
 }
 
 vectorised! {
-    /// out`[t, i]` = x`[t, i]`, without the gaps between rows: those would make rows collide in the nearest cache.
+    /// out`[t, i]` = x`[t, i]`, without the gaps between rows: those would make rows collide in L1.
     pub(super) fn gather(out: &mut [f32], x: &[f32], sizes: [usize; 3]) -> () {
         let [tokens, size, row] = sizes;
         for (t, out) in out.chunks_exact_mut(size).take(tokens).enumerate() {
@@ -69,7 +59,7 @@ vectorised! {
     }
 
     /// Turns scores q·k into weights in place; columns that a row does not see become 0.
-    pub(super) fn weigh[simd](weighting: Weighting, scores: &mut [f32], pad: usize, rows: Rows) -> () {
+    pub(super) fn weigh[simd](weighting: Weighting, scores: &mut [f32], pad: usize, rows: VisibleRows) -> () {
         let scale = 1.0 / (rows.size as f32).sqrt();
         if weighting == Weighting::Softmax {
             return softmax(simd, scores, pad, rows, scale);
@@ -85,7 +75,7 @@ vectorised! {
     }
 
     /// Turns gradients of weights into gradients of q·k, in place.
-    pub(super) fn weigh_backward[simd](weighting: Weighting, ds: &mut [f32], w: &[f32], pad: usize, rows: Rows) -> () {
+    pub(super) fn weigh_backward[simd](weighting: Weighting, ds: &mut [f32], w: &[f32], pad: usize, rows: VisibleRows) -> () {
         let scale = 1.0 / (rows.size as f32).sqrt();
         for (row, (ds, w)) in ds.chunks_exact_mut(pad).zip(w.chunks_exact(pad)).enumerate() {
             let seen = rows.seen(row);
@@ -121,7 +111,7 @@ vectorised! {
 /// Largest score, exponentials, their sum: each step of a row waits for the one before, but rows do not wait for each
 /// other. Some rows are therefore taken through each step together.
 #[inline(always)]
-fn softmax<S: Simd>(simd: S, scores: &mut [f32], pad: usize, rows: Rows, scale: f32) {
+fn softmax<S: Simd>(simd: S, scores: &mut [f32], pad: usize, rows: VisibleRows, scale: f32) {
     const TOGETHER: usize = 16;
     for (block, scores) in scores.chunks_mut(TOGETHER * pad).enumerate() {
         let seen = |row: usize| rows.seen(block * TOGETHER + row);

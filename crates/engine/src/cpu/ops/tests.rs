@@ -1,15 +1,22 @@
 //! Every operation's gradients, for its input and its parameters, against finite differences.
 
-use super::*;
-use crate::cpu::backward::WayBack;
-use crate::cpu::weights::PackedParams;
-use crate::cpu::work_queue::carry;
+use crate::cpu::ablation::RowPositions;
+use crate::cpu::backward::BackwardPass;
+use crate::cpu::forward::ForwardPass;
+use crate::cpu::packed_weights::PackedWeights;
+use crate::cpu::schedule::Schedule;
+use crate::cpu::workspace::Buffers;
+use crate::model::ops::{
+    Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, LstmLayer, Mask, MeanSquare, Op, Pick,
+    ReadOut, Weighting,
+};
 use crate::model::parameters::{Param, RandomSource, SplitMix};
-use crate::model::plan::{Mode, Plan, PlanBuilder};
+use crate::model::plan::{Mode, Plan, PlanBuilder, Var};
 
 /// Tries an operation: random input, random parameters, mean square against random targets.
 struct Trial {
     plan: Plan,
+    schedule: Schedule,
     input: Var,
     targets: Var,
     loss: Var,
@@ -23,14 +30,15 @@ impl Trial {
         params_len: usize,
         build: impl FnOnce(&mut PlanBuilder, Var) -> Var,
     ) -> Self {
-        let mut plan = PlanBuilder::new(Mode::Train, 1, 1);
+        let mut plan = PlanBuilder::new(Mode::Train, [1, 1]);
         let input = plan.input(input_len, true);
         let out = build(&mut plan, input);
         let targets = plan.input(out_len, false);
         let loss = MeanSquare::add(&mut plan, out, targets);
         let random = SplitMix::new(3);
         let params = (0..params_len as u64).map(|i| 0.5 * random.normal("params", i)).collect();
-        Self { plan: plan.finish(Some(loss)), input, targets, loss, params }
+        let plan = plan.finish(Some(loss));
+        Self { schedule: Schedule::new(&plan), plan, input, targets, loss, params }
     }
 
     fn forward(&self, buffers: &mut Buffers, input: &[f32], params: &[f32]) -> f64 {
@@ -39,13 +47,10 @@ impl Trial {
         for (i, y) in buffers.value_mut(self.targets).iter_mut().enumerate() {
             *y = random.normal("targets", i as u64);
         }
-        let packed = PackedParams::new(&self.plan, params);
-        let context = Context { params, packed: &packed, prefix: None };
-        for stage in &self.plan.stages {
-            carry(buffers.lend(), &self.plan, stage, Vec::new(), |share, _| {
-                self.plan.ops[stage.ops.clone()].iter().for_each(|op| op.forward(share, context));
-            });
-        }
+        let (plan, schedule, packed) = (&self.plan, &self.schedule, &mut PackedWeights::default());
+        let (ablations, positions, profile) = (&[][..], RowPositions::Prompt, &mut None);
+        let pass = ForwardPass { plan, schedule, buffers, packed, ablations, positions, profile };
+        pass.run(params.into(), None);
         // The loss again, in double precision, for sharper differences.
         let Some(Op::MeanSquare(square)) = self.plan.ops.last() else { unreachable!("the loss comes last") };
         let (p, y) = (buffers.value(square.predictions), buffers.value(square.targets));
@@ -56,17 +61,17 @@ impl Trial {
 
     fn check(&self, name: &str) {
         let random = SplitMix::new(4);
-        let mut buffers = Buffers::new(&self.plan);
+        let mut buffers = Buffers::new(&self.schedule);
         let len = buffers.value(self.input).len();
         let input: Vec<f32> = (0..len as u64).map(|i| random.normal("input", i)).collect();
         let mut dparams = vec![0.0; self.params.len()];
         self.forward(&mut buffers, &input, &self.params);
-        buffers.grad_mut(self.plan.grad_of[self.loss.0].expect("loss"))[0] = 1.0;
-        let (plan, packed) = (&self.plan, &mut PackedParams::default());
-        let way_back =
-            WayBack { plan, buffers: &mut buffers, params: &self.params, packed, profile: &mut None };
-        way_back.run(&mut dparams);
-        let dinput = buffers.grad(self.plan.grad_of[self.input.0].expect("input")).to_vec();
+        buffers.grad_mut(self.schedule.grad_of[self.loss.0].expect("loss"))[0] = 1.0;
+        let (plan, schedule, packed) = (&self.plan, &self.schedule, &mut PackedWeights::default());
+        let (params, buffers_mut, profile) = (&self.params, &mut buffers, &mut None);
+        let pass = BackwardPass { plan, schedule, buffers: buffers_mut, params, packed, profile };
+        pass.run(&mut dparams);
+        let dinput = buffers.grad(self.schedule.grad_of[self.input.0].expect("input")).to_vec();
         let differ = |analytic: &[f32], what: &str, loss: &mut dyn FnMut(usize, f32) -> f64| {
             let largest = analytic.iter().fold(0.0f32, |m, g| m.max(g.abs()));
             assert!(analytic.is_empty() || largest > 1e-4, "{name}: no gradient of the {what}");
@@ -106,7 +111,7 @@ fn linear_with_every_epilogue() {
     let wb = [param(0, 12), param(12, 4)];
     for transposed in [false, true] {
         Trial::new(18, 24, 16, |plan, x| {
-            let out = plan.kept(24);
+            let out = plan.result(24);
             Linear::add(plan, x, wb, transposed, sizes, Epilogue::None, out);
             out
         })
@@ -114,14 +119,14 @@ fn linear_with_every_epilogue() {
     }
     for kind in [Activation::Gelu, Activation::Relu] {
         Trial::new(18, 24, 16, |plan, x| {
-            let (slope, out) = (plan.kept(24), plan.kept(24));
-            Linear::add(plan, x, wb, false, sizes, Epilogue::Activate { kind, slope }, out);
+            let (derivative, out) = (plan.result(24), plan.result(24));
+            Linear::add(plan, x, wb, false, sizes, Epilogue::Activate { kind, derivative }, out);
             out
         })
         .check("linear with activation");
     }
     Trial::new(18, 24, 28, |plan, x| {
-        let out = plan.kept(24);
+        let out = plan.result(24);
         let table = param(16, 12);
         Linear::add(plan, x, wb, false, sizes, Epilogue::Positions { table, tokens: 3 }, out);
         out
@@ -133,22 +138,22 @@ fn linear_with_every_epilogue() {
 fn linear_with_residual_used_twice() {
     // y = x + g(f(x)), z = y + g(f(y)): gradients of x and y have two contributions each.
     Trial::new(12, 12, 24, |plan, x| {
-        let mut stream = x;
+        let mut resid = x;
         for _ in 0..2 {
-            let (inner, out) = (plan.kept(12), plan.kept(12));
-            Linear::add(plan, stream, [param(0, 9), param(9, 3)], false, [4, 3, 3], Epilogue::None, inner);
+            let (inner, out) = (plan.result(12), plan.result(12));
+            Linear::add(plan, resid, [param(0, 9), param(9, 3)], false, [4, 3, 3], Epilogue::None, inner);
             Linear::add(
                 plan,
                 inner,
                 [param(12, 9), param(21, 3)],
                 false,
                 [4, 3, 3],
-                Epilogue::Add(stream),
+                Epilogue::Add(resid),
                 out,
             );
-            stream = out;
+            resid = out;
         }
-        stream
+        resid
     })
     .check("linear with residual");
 }
@@ -156,7 +161,7 @@ fn linear_with_residual_used_twice() {
 #[test]
 fn layer_norm() {
     Trial::new(5 * 19, 5 * 19, 38, |plan, x| {
-        let out = plan.kept(5 * 19);
+        let out = plan.result(5 * 19);
         LayerNorm::add(plan, x, [param(0, 19), param(19, 19)], [1, 5, 19], out);
         out
     })
@@ -167,19 +172,19 @@ fn layer_norm() {
 fn attention_in_every_variant() {
     for mask in [Mask::Causal, Mask::Full] {
         for weighting in [Weighting::Softmax, Weighting::Relu, Weighting::Linear] {
-            // One shape within a block of rows, one that spans two blocks; all tokens ask, or every second one.
+            // One shape within a block of rows, one that spans two blocks; all tokens are queries, or every second one.
             for ([batch, tokens, heads, size], every) in
                 [([2, 5, 2, 3], 1), ([1, 35, 1, 2], 1), ([2, 6, 2, 3], 2), ([1, 66, 1, 4], 2)]
             {
                 let width = heads * size;
-                let asking = batch * usize::div_ceil(tokens, every) * width;
-                Trial::new(batch * tokens * 3 * width, asking, 0, |plan, qkv| {
-                    let out = plan.kept(asking);
+                let query = batch * usize::div_ceil(tokens, every) * width;
+                Trial::new(batch * tokens * 3 * width, query, 0, |plan, qkv| {
+                    let out = plan.result(query);
                     let kind = AttentionKind { mask, weighting };
                     Attention::add(plan, qkv, kind, [batch, tokens, heads, size], every, out);
                     out
                 })
-                .check(&format!("{mask:?} {weighting:?} attention over {tokens} tokens, asking 1/{every}"));
+                .check(&format!("{mask:?} {weighting:?} attention over {tokens} tokens, queries 1/{every}"));
             }
         }
     }

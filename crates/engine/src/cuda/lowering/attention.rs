@@ -1,7 +1,6 @@
 //! Attention: one block per head of a prompt.
 
 use super::{Buffer, Lowering, Partials};
-use crate::cpu::ops::{Attention, Mask, Weighting};
 use crate::cuda::Precision;
 use crate::cuda::compiler::KernelSource;
 use crate::cuda::error::CudaError;
@@ -9,6 +8,7 @@ use crate::cuda::graph::{Argument, Launch, MAIN};
 use crate::cuda::kernels;
 use crate::cuda::matmul::DType;
 use crate::cuda::memory::Pointer;
+use crate::model::ops::{Attention, Mask, Weighting};
 use crate::model::plan::Mode;
 
 /// Shared memory of the attention kernels, as their source computes it.

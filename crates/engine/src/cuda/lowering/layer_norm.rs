@@ -1,9 +1,9 @@
 //! LayerNorm: a warp per row.
 
 use super::{Lowering, Partials, WARP_ROW_THREADS as THREADS, WARP_ROWS as WARPS};
-use crate::cpu::ops::LayerNorm;
 use crate::cuda::error::CudaError;
 use crate::cuda::matmul::DType;
+use crate::model::ops::LayerNorm;
 
 /// Blocks per multiprocessor: few enough that every warp has several rows, of which it prefetches the next.
 const BLOCKS: usize = 4;

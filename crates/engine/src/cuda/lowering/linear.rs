@@ -1,11 +1,11 @@
 //! Linear maps: cuBLASLt matmuls with bias and residual.
 
 use super::{Lowering, Partials, unsupported};
-use crate::cpu::ops::{Activation, Epilogue, Linear};
 use crate::cuda::error::CudaError;
 use crate::cuda::graph::MAIN;
 use crate::cuda::matmul::{DType, DeviceMatrix, Fused};
 use crate::cuda::memory::Pointer;
+use crate::model::ops::{Activation, Epilogue, Linear};
 
 /// Most blocks, and threads of each, of elementwise kernels.
 const MAX_BLOCKS: usize = 1056;
@@ -39,9 +39,9 @@ impl Lowering<'_> {
                 let fused = Fused::Bias(self.param(op.b));
                 self.matmul(MAIN, out, [x, w], Some(self.value(residual)), fused)?
             }
-            Epilogue::Activate { kind, slope } => {
+            Epilogue::Activate { kind, derivative } => {
                 let out = self.store(op.out, self.storage())?;
-                let pre = self.store(slope, self.storage())?;
+                let pre = self.store(derivative, self.storage())?;
                 let bias = self.weights(op.b);
                 // In float32 the fused form is slower than two kernels.
                 let fits = kind == Activation::Gelu && self.storage() == DType::Bf16;
@@ -65,8 +65,8 @@ impl Lowering<'_> {
         let &Linear { rows, inner, outer, .. } = op;
         let dout = self.gradient(op.out);
         let activation = match op.epilogue {
-            Epilogue::Activate { kind, slope } if !self.saved_derivatives.contains_key(&op.out.0) => {
-                Some((kind, self.value(slope)))
+            Epilogue::Activate { kind, derivative } if !self.saved_derivatives.contains_key(&op.out.0) => {
+                Some((kind, self.value(derivative)))
             }
             _ => None,
         };

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::{Lowering, Partials};
-use crate::cpu::ops::{LstmLayer, Op};
 use crate::cuda::Precision;
 use crate::cuda::compiler::{KernelSource, Kernels};
 use crate::cuda::error::CudaError;
@@ -11,6 +10,7 @@ use crate::cuda::graph::{Argument, Launch, MAIN};
 use crate::cuda::kernels;
 use crate::cuda::matmul::{DType, DeviceMatrix};
 use crate::cuda::memory::Pointer;
+use crate::model::ops::{LstmLayer, Op};
 use crate::model::plan::Mode;
 
 /// The layers of a plan with what their kernels need.

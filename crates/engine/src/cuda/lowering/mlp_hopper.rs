@@ -3,7 +3,6 @@
 //! activation is a kernel of its own.
 
 use super::{Lowering, Partials};
-use crate::cpu::ops::{Activation, Epilogue, Linear, Op};
 use crate::cuda::Precision;
 use crate::cuda::compiler::KernelSource;
 use crate::cuda::device::Device;
@@ -11,6 +10,7 @@ use crate::cuda::error::CudaError;
 use crate::cuda::graph::{Argument, Launch, MAIN};
 use crate::cuda::kernels;
 use crate::cuda::memory::Pointer;
+use crate::model::ops::{Activation, Epilogue, Linear, Op};
 use crate::model::plan::Mode;
 
 /// The tile of a block, as in the kernels, and tiles of A in shared memory.

@@ -24,8 +24,8 @@ use super::graph::{Argument, Command, Launch, MAIN, STREAMS, Work};
 use super::kernels;
 use super::matmul::{DType, DeviceMatrix, Fused, Matmul, Terms};
 use super::memory::{DeviceMemory, Pointer};
-use crate::cpu::executor::Graph;
-use crate::cpu::ops::Op;
+use crate::model::graph::Graph;
+use crate::model::ops::Op;
 use crate::model::parameters::Param;
 use crate::model::plan::{Mode, Var};
 use lstm::Stack;
@@ -108,7 +108,7 @@ pub(crate) fn lower(
 ) -> Result<Lowered, CudaError> {
     let width = width(graph)?;
     let kernels = device.compile(&rows_source(precision, graph)?)?;
-    let count = graph.plan.places.len();
+    let count = graph.plan.buffers.len();
     let mut lowering = Lowering {
         device,
         precision,

@@ -1,9 +1,9 @@
 //! The read-in of tokens into the residual stream, with positions.
 
 use super::{Lowering, Partials};
-use crate::cpu::ops::{Epilogue, Linear};
 use crate::cuda::error::CudaError;
 use crate::cuda::matmul::DType;
+use crate::model::ops::{Epilogue, Linear};
 
 /// Tokens per block.
 const ROWS: usize = 16;

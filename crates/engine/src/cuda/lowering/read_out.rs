@@ -1,9 +1,9 @@
 //! The read-out of predictions, and the loss with its gradients.
 
 use super::{Lowering, Partials, WARP_ROW_THREADS as THREADS, WARP_ROWS as WARPS};
-use crate::cpu::ops::{Op, ReadOut};
 use crate::cuda::error::CudaError;
 use crate::cuda::matmul::DType;
+use crate::model::ops::{Op, ReadOut};
 
 /// Predictions per block of the loss.
 const PREDICTIONS: usize = 32;

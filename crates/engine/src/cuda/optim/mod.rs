@@ -13,7 +13,8 @@ use super::lowering::DeviceParameters;
 use super::memory::{DeviceMemory, Pointer};
 use super::runner::bytes_of;
 use super::{Precision, kernels, trainer::TABLE};
-use crate::model::optim::adam::{Adam, AdamConfig, between};
+use crate::model::optim::OptimiserState;
+use crate::model::optim::adam::AdamConfig;
 use crate::model::optim::muon as newton_schulz;
 use muon::{BLOCKS_PER_MATRIX, MatrixStack};
 
@@ -53,11 +54,11 @@ impl Optimiser {
         precision: Precision,
         memory: &mut DeviceMemory,
         clip: Option<f32>,
-        adam: &Adam,
+        adam: &OptimiserState,
     ) -> Result<Optimiser, CudaError> {
         let chunks = chunks(adam);
         let table: Vec<u8> = chunks.iter().flatten().flat_map(|n| (*n as u64).to_ne_bytes()).collect();
-        let muon = match &adam.matrices[..] {
+        let muon = match &adam.muon[..] {
             [] => None,
             matrices => Some(MatrixStack::new(precision, memory, matrices)?),
         };
@@ -137,11 +138,11 @@ impl Optimiser {
 }
 
 /// What Adam updates: `[first, count]`, the values between the matrices.
-fn chunks(adam: &Adam) -> Vec<[usize; 2]> {
+fn chunks(adam: &OptimiserState) -> Vec<[usize; 2]> {
     let chunks = |range: Range<usize>| {
         range.clone().step_by(CHUNK).map(move |first| [first, CHUNK.min(range.end - first)])
     };
-    between(&adam.matrices, adam.mean.len()).flat_map(chunks).collect()
+    adam.adam_ranges().flat_map(chunks).collect()
 }
 
 #[cfg(test)]
@@ -154,14 +155,14 @@ mod tests {
     fn every_parameter_is_moved_once() {
         let config = Gpt2Config { features: 5, positions: 12, width: 64, layers: 2, ..Default::default() };
         let network = Network::Gpt2(config);
-        let mut adam = Adam::new(AdamConfig::default(), network.layout().len());
-        adam.matrices = network.matrices();
+        let mut adam = OptimiserState::new(AdamConfig::default(), network.layout().len());
+        adam.muon = network.muon_matrices();
         let mut moved = vec![0; adam.mean.len()];
         for [first, count] in chunks(&adam) {
             assert!(count <= CHUNK && first % 4 == 0);
             moved[first..first + count].iter_mut().for_each(|m| *m += 1);
         }
-        for (matrix, block) in adam.matrices.iter().flat_map(|m| m.blocks().map(move |b| (m, b))) {
+        for (matrix, block) in adam.muon.iter().flat_map(|m| m.blocks().map(move |b| (m, b))) {
             for row in 0..block.rows {
                 let first = matrix.place.offset + block.offset + row * block.stride;
                 moved[first..first + block.columns].iter_mut().for_each(|m| *m += 1);

@@ -39,14 +39,14 @@ impl MatrixStack {
     pub fn new(
         precision: Precision,
         memory: &mut DeviceMemory,
-        matrices: &[muon::Matrix],
+        matrices: &[muon::MuonMatrix],
     ) -> Result<MatrixStack, CudaError> {
         // Kernels move four values at a time.
         if let Some(odd) = matrices.iter().flat_map(|m| m.blocks()).find(|b| !b.columns.is_multiple_of(4)) {
             let why = format!("Muon with matrices of {} columns; accepted: multiples of 4", odd.columns);
             return Err(CudaError::Unsupported(why));
         }
-        let mut blocks: Vec<(muon::Matrix, muon::Block)> =
+        let mut blocks: Vec<(muon::MuonMatrix, muon::MuonBlock)> =
             matrices.iter().flat_map(|matrix| matrix.blocks().map(|block| (*matrix, block))).collect();
         blocks.sort_by_key(|(matrix, block)| (block.rows, block.columns, matrix.place.offset));
         let (mut table, mut groups, mut stacked) = (Vec::new(), Vec::new(), 0);

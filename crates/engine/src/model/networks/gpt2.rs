@@ -3,13 +3,12 @@
 //! Parameter names are those of Hugging Face's `GPT2Model` (Conv1D weights are `[in, out]`) plus `read_in` and `read_out`.
 
 use super::{positive, torch_linear};
-use crate::cpu::executor::{Graph, Memory};
-use crate::cpu::ops::{
+use crate::error::EngineError;
+use crate::model::graph::{Graph, LayerCache};
+use crate::model::ops::{
     Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, Mask, MeanSquare, Pick,
     QueryAttention, ReadOut,
 };
-use crate::cpu::parallel::prompts_per_group;
-use crate::error::EngineError;
 use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
 use crate::model::plan::{Mode, PlanBuilder, Scope, Var};
 
@@ -46,10 +45,11 @@ impl Default for Gpt2Config {
     }
 }
 
-/// How tokens attend: to each other, or, for queries, to a prefix.
+/// How tokens attend: to each other, or, for queries, to the KV cache of a prefix.
+#[derive(Clone, Copy)]
 enum Attend<'a> {
     Prompt,
-    Prefix(&'a [Memory]),
+    Prefix(&'a [LayerCache]),
 }
 
 impl Gpt2Config {
@@ -120,87 +120,55 @@ impl Gpt2Config {
                 "with full attention the prefix sees the queries, so it cannot be shared".into(),
             ));
         }
-        let fits = |memory: &Memory| {
-            matches!(memory, Memory::Attention(prefix) if prefix.heads == self.heads
+        let fits = |cache: &LayerCache| {
+            matches!(cache, LayerCache::Attention(prefix) if prefix.heads == self.heads
                 && prefix.heads * prefix.size == self.width && prefix.kind == self.attention)
         };
-        let count = prefix.memories.len();
-        if count != self.layers || prefix.tokens > self.positions || !prefix.memories.iter().all(fits) {
+        let count = prefix.caches.len();
+        if count != self.layers || prefix.tokens > self.positions || !prefix.caches.iter().all(fits) {
             return Err(EngineError::Unsupported("the prefix was run by another network".into()));
         }
-        let attend = Attend::Prefix(&prefix.memories);
+        let attend = Attend::Prefix(&prefix.caches);
         Ok(self.build([prefix.batch, queries], Mode::Infer, Scope::Everything, attend))
     }
 
     fn build(&self, [batch, tokens]: [usize; 2], mode: Mode, scope: Scope, attend: Attend) -> Graph {
         let layout = ParamLayout::new(self.params());
-        let pair = |name: &str| -> [Param; 2] {
-            ["weight", "bias"].map(|part| layout.place(&format!("{name}.{part}")).expect("own parameter"))
-        };
+        let param = |name: &str| layout.place(name).expect("own parameter");
+        let pair = |name: &str| ["weight", "bias"].map(|part| param(&format!("{name}.{part}")));
         let (e, rows) = (self.width, batch * tokens);
-        let mut plan = PlanBuilder::new(mode, batch, prompts_per_group(batch, tokens));
+        let mut plan = PlanBuilder::new(mode, [batch, tokens]);
         let input = plan.input(rows * self.features, false);
-        let table = layout.place("wpe.weight").expect("own parameter");
+        let table = param("wpe.weight");
         let positions = match attend {
             Attend::Prompt => Epilogue::Positions { table, tokens },
             Attend::Prefix(_) => Epilogue::QueryPosition { table },
         };
-        let mut stream = plan.kept(rows * e);
-        Linear::add(&mut plan, input, pair("read_in"), true, [rows, self.features, e], positions, stream);
-        let mut hidden = vec![stream];
-        let (mut streams, mut memories) = (Vec::new(), Vec::new());
+        let mut x = plan.result(rows * e);
+        Linear::add(&mut plan, input, pair("read_in"), true, [rows, self.features, e], positions, x);
+        let mut hidden = vec![x];
+        let (mut resid_pres, mut caches) = (Vec::new(), Vec::new());
         // From one prediction to the next: every token of a query, every second one of a prompt.
         let mut stride = if matches!(attend, Attend::Prompt) { 2 } else { 1 };
-        let mut left = tokens;
+        let mut every = 1;
         for layer in 0..self.layers {
-            let pair = |name: &str| pair(&format!("h.{layer}.{name}"));
             plan.begin_layer();
-            let mut every = 1;
             if scope == Scope::Predictions && layer + 1 == self.layers {
                 (every, stride) = (stride, 1);
-                left = tokens.div_ceil(every);
             }
-            let before = match every {
-                1 => stream,
-                _ => Pick::add(&mut plan, stream, [batch, tokens, e], every),
-            };
-            streams.push(before);
-            let normed = plan.temporary("normed", rows * e);
-            LayerNorm::add(&mut plan, stream, pair("ln_1"), [batch, tokens, e], normed);
-            let qkv = match attend {
-                // Kept in inference too: queries look back at keys and values.
-                Attend::Prompt => plan.kept(rows * 3 * e),
-                Attend::Prefix(_) => plan.temporary("qkv", rows * 3 * e),
-            };
-            Linear::add(&mut plan, normed, pair("attn.c_attn"), false, [rows, e, 3 * e], Epilogue::None, qkv);
-            let attended = plan.temporary("attended", batch * left * e);
-            match attend {
-                Attend::Prompt => {
-                    let shape = [batch, tokens, self.heads, e / self.heads];
-                    memories.push(Memory::Attention(Attention::add(
-                        &mut plan,
-                        qkv,
-                        self.attention,
-                        shape,
-                        every,
-                        attended,
-                    )));
-                }
-                Attend::Prefix(memories) => {
-                    let Memory::Attention(prefix) = memories[layer] else {
-                        unreachable!("checked by `query_graph`")
-                    };
-                    QueryAttention::add(&mut plan, qkv, prefix, tokens, attended);
-                }
-            }
-            let middle = plan.temporary("middle", batch * left * e);
-            let (sizes, add) = ([batch * left, e, e], Epilogue::Add(before));
-            Linear::add(&mut plan, attended, pair("attn.c_proj"), false, sizes, add, middle);
-            stream = self.mlp(&mut plan, middle, [batch, left], pair);
-            hidden.push(stream);
+            let pair = |name: &str| pair(&format!("h.{layer}.{name}"));
+            let block = Block { config: self, pair: &pair, layer, batch, tokens, every };
+            // x = x + attn(ln_1(x)); x = x + mlp(ln_2(x))
+            let resid_pre = block.at_query_rows(&mut plan, x);
+            let (resid_mid, cache) = block.attention_block(&mut plan, x, resid_pre, attend);
+            x = block.mlp_block(&mut plan, resid_mid);
+            resid_pres.push(resid_pre);
+            caches.extend(cache);
+            hidden.push(x);
         }
-        let last = plan.kept(batch * left * e);
-        LayerNorm::add(&mut plan, stream, pair("ln_f"), [batch, left, e], last);
+        let left = tokens.div_ceil(every);
+        let last = plan.result(batch * left * e);
+        LayerNorm::add(&mut plan, x, pair("ln_f"), [batch, left, e], last);
         let predictions = ReadOut::add(&mut plan, last, pair("read_out"), [batch, left, e], stride);
         let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
         let loss = targets.map(|targets| MeanSquare::add(&mut plan, predictions, targets));
@@ -216,31 +184,91 @@ impl Gpt2Config {
             input,
             targets,
             hidden,
-            streams,
+            resid_pre: resid_pres,
             last,
             predictions,
             loss,
-            memories,
+            caches,
+        }
+    }
+}
+
+/// One block in a plan. It reads all `tokens` of a prompt and is computed at its query rows, every `every`-th token.
+struct Block<'a> {
+    config: &'a Gpt2Config,
+    /// Weight and bias of a part of the block.
+    pair: &'a dyn Fn(&str) -> [Param; 2],
+    layer: usize,
+    batch: usize,
+    tokens: usize,
+    every: usize,
+}
+
+impl Block<'_> {
+    fn query_rows(&self) -> usize {
+        self.tokens.div_ceil(self.every)
+    }
+
+    /// x at the query rows: what the block adds to.
+    fn at_query_rows(&self, plan: &mut PlanBuilder, x: Var) -> Var {
+        match self.every {
+            1 => x,
+            every => Pick::add(plan, x, [self.batch, self.tokens, self.config.width], every),
         }
     }
 
-    /// LayerNorm, up, activation, down, added to the stream.
-    fn mlp(
+    /// resid_mid = resid_pre + attn(ln_1(x)); and what queries after this prompt need.
+    fn attention_block(
         &self,
         plan: &mut PlanBuilder,
-        middle: Var,
-        [batch, tokens]: [usize; 2],
-        pair: impl Fn(&str) -> [Param; 2],
-    ) -> Var {
-        let (e, rows) = (self.width, batch * tokens);
+        x: Var,
+        resid_pre: Var,
+        attend: Attend,
+    ) -> (Var, Option<LayerCache>) {
+        let &Block { config, pair, batch, tokens, every, .. } = self;
+        let (e, rows, query_rows) = (config.width, batch * tokens, batch * self.query_rows());
         let normed = plan.temporary("normed", rows * e);
-        LayerNorm::add(plan, middle, pair("ln_2"), [batch, tokens, e], normed);
-        let slope = plan.temporary("slope", rows * 4 * e);
-        let raised = plan.temporary("raised", rows * 4 * e);
-        let activate = Epilogue::Activate { kind: self.activation, slope };
-        Linear::add(plan, normed, pair("mlp.c_fc"), false, [rows, e, 4 * e], activate, raised);
-        let out = plan.kept(rows * e);
-        Linear::add(plan, raised, pair("mlp.c_proj"), false, [rows, 4 * e, e], Epilogue::Add(middle), out);
-        out
+        LayerNorm::add(plan, x, pair("ln_1"), [batch, tokens, e], normed);
+        let qkv = match attend {
+            // Kept in inference too: keys and values are the KV cache.
+            Attend::Prompt => plan.result(rows * 3 * e),
+            Attend::Prefix(_) => plan.temporary("qkv", rows * 3 * e),
+        };
+        Linear::add(plan, normed, pair("attn.c_attn"), false, [rows, e, 3 * e], Epilogue::None, qkv);
+        let z = plan.temporary("z", query_rows * e);
+        let cache = match attend {
+            Attend::Prompt => {
+                let shape = [batch, tokens, config.heads, e / config.heads];
+                let op = Attention::add(plan, qkv, config.attention, shape, every, z);
+                Some(LayerCache::Attention(op))
+            }
+            Attend::Prefix(caches) => {
+                let LayerCache::Attention(prefix) = caches[self.layer] else {
+                    unreachable!("checked by `query_graph`")
+                };
+                QueryAttention::add(plan, qkv, prefix, tokens, z);
+                None
+            }
+        };
+        let resid_mid = plan.temporary("resid_mid", query_rows * e);
+        let add = Epilogue::Add(resid_pre);
+        Linear::add(plan, z, pair("attn.c_proj"), false, [query_rows, e, e], add, resid_mid);
+        (resid_mid, cache)
+    }
+
+    /// resid_mid + mlp(ln_2(resid_mid)), where the MLP is up, activation, down.
+    fn mlp_block(&self, plan: &mut PlanBuilder, resid_mid: Var) -> Var {
+        let &Block { config, pair, batch, .. } = self;
+        let (e, rows) = (config.width, batch * self.query_rows());
+        let normed = plan.temporary("normed", rows * e);
+        LayerNorm::add(plan, resid_mid, pair("ln_2"), [batch, self.query_rows(), e], normed);
+        let derivative = plan.temporary("derivative", rows * 4 * e);
+        let hidden = plan.temporary("mlp hidden", rows * 4 * e);
+        let activate = Epilogue::Activate { kind: config.activation, derivative };
+        Linear::add(plan, normed, pair("mlp.c_fc"), false, [rows, e, 4 * e], activate, hidden);
+        let resid_post = plan.result(rows * e);
+        let add = Epilogue::Add(resid_mid);
+        Linear::add(plan, hidden, pair("mlp.c_proj"), false, [rows, 4 * e, e], add, resid_post);
+        resid_post
     }
 }

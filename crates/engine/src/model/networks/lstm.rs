@@ -1,10 +1,9 @@
 //! A stack of LSTM layers with linear read-in and read-out, as `torch.nn.LSTM` computes it.
 
 use super::{positive, torch_linear};
-use crate::cpu::executor::{Graph, Memory};
-use crate::cpu::ops::{Epilogue, Linear, LstmLayer, LstmQuery, MeanSquare, ReadOut};
-use crate::cpu::parallel::{prompts_per_group, prompts_per_recurrent_group};
 use crate::error::EngineError;
+use crate::model::graph::{Graph, LayerCache};
+use crate::model::ops::{Epilogue, Linear, LstmLayer, LstmQuery, MeanSquare, ReadOut};
 use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
 use crate::model::plan::{Mode, PlanBuilder};
 
@@ -77,11 +76,12 @@ impl LstmConfig {
 
     /// Plans queries after a prefix.
     pub(super) fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
-        let fits = |memory: &Memory| matches!(memory, Memory::Lstm(prefix) if prefix.width == self.width);
-        if prefix.memories.len() != self.layers || !prefix.memories.iter().all(fits) {
+        let fits =
+            |cache: &LayerCache| matches!(cache, LayerCache::Lstm(prefix) if prefix.width == self.width);
+        if prefix.caches.len() != self.layers || !prefix.caches.iter().all(fits) {
             return Err(EngineError::Unsupported("the prefix was run by another network".into()));
         }
-        self.build(prefix.batch, queries, Mode::Infer, Some(&prefix.memories))
+        self.build(prefix.batch, queries, Mode::Infer, Some(&prefix.caches))
     }
 
     fn build(
@@ -89,7 +89,7 @@ impl LstmConfig {
         batch: usize,
         tokens: usize,
         mode: Mode,
-        prefix: Option<&[Memory]>,
+        prefix: Option<&[LayerCache]>,
     ) -> Result<Graph, EngineError> {
         positive("features", self.features)?;
         positive("width", self.width)?;
@@ -97,38 +97,34 @@ impl LstmConfig {
         let place = |name: String| -> Param { layout.place(&name).expect("own parameter") };
         let pair = |name: &str| ["weight", "bias"].map(|part| place(format!("{name}.{part}")));
         let (width, rows) = (self.width, batch * tokens);
-        let group = match prefix {
-            None => prompts_per_recurrent_group(batch),
-            Some(_) => prompts_per_group(batch, tokens),
-        };
-        let mut plan = PlanBuilder::new(mode, batch, group);
+        let mut plan = PlanBuilder::new(mode, [batch, tokens]);
         let input = plan.input(rows * self.features, false);
-        let mut stream = plan.kept(rows * width);
+        let mut h = plan.result(rows * width);
         let sizes = [rows, self.features, width];
-        Linear::add(&mut plan, input, pair("read_in"), true, sizes, Epilogue::None, stream);
-        let mut hidden = vec![stream];
-        let mut memories = Vec::new();
+        Linear::add(&mut plan, input, pair("read_in"), true, sizes, Epilogue::None, h);
+        let mut hidden = vec![h];
+        let mut caches = Vec::new();
         for layer in 0..self.layers {
             plan.begin_layer();
-            stream = match prefix {
+            h = match prefix {
                 None => {
                     let params = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
                         .map(|name| place(format!("lstm.{name}_l{layer}")));
-                    let op = LstmLayer::add(&mut plan, stream, params, [batch, tokens, width, width]);
-                    memories.push(Memory::Lstm(op));
+                    let op = LstmLayer::add(&mut plan, h, params, [batch, tokens, width, width]);
+                    caches.push(LayerCache::Lstm(op));
                     op.out
                 }
-                Some(memories) => {
-                    let Memory::Lstm(prefix) = memories[layer] else {
+                Some(caches) => {
+                    let LayerCache::Lstm(prefix) = caches[layer] else {
                         return Err(EngineError::Unsupported("the prefix was run by another network".into()));
                     };
-                    LstmQuery::add(&mut plan, stream, prefix, tokens)
+                    LstmQuery::add(&mut plan, h, prefix, tokens)
                 }
             };
-            hidden.push(stream);
+            hidden.push(h);
         }
         let stride = if prefix.is_none() { 2 } else { 1 };
-        let predictions = ReadOut::add(&mut plan, stream, pair("read_out"), [batch, tokens, width], stride);
+        let predictions = ReadOut::add(&mut plan, h, pair("read_out"), [batch, tokens, width], stride);
         let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
         let loss = targets.map(|targets| MeanSquare::add(&mut plan, predictions, targets));
         Ok(Graph {
@@ -143,11 +139,11 @@ impl LstmConfig {
             input,
             targets,
             hidden,
-            streams: Vec::new(),
-            last: stream,
+            resid_pre: Vec::new(),
+            last: h,
             predictions,
             loss,
-            memories,
+            caches,
         })
     }
 }

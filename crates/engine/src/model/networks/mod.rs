@@ -8,11 +8,10 @@ pub use crate::model::plan::{Mode, Scope};
 pub use gpt2::Gpt2Config;
 pub use lstm::LstmConfig;
 
-use crate::cpu::executor::{Graph, QueryRunner, Runner};
-use crate::cpu::ops::Mask;
-use crate::cpu::weights::PackedParams;
 use crate::error::EngineError;
-use crate::model::optim::muon::Matrix;
+use crate::model::graph::Graph;
+use crate::model::ops::Mask;
+use crate::model::optim::muon::MuonMatrix;
 use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
 
 /// A network to be built at any shape.
@@ -38,8 +37,8 @@ impl Network {
         ParamLayout::new(self.params())
     }
 
-    /// The weight matrices inside the layers, for [`crate::model::optim::muon`], in the order of the flat buffer.
-    pub fn matrices(&self) -> Vec<Matrix> {
+    /// The weight matrices inside the layers, which Muon may move, in the order of the flat buffer.
+    pub fn muon_matrices(&self) -> Vec<MuonMatrix> {
         let layout = self.layout();
         let inside = |name: &str| match self {
             Network::Gpt2(_) => name.starts_with("h."),
@@ -50,7 +49,7 @@ impl Network {
             // Queries, keys and values lie side by side; the four gates one above the other.
             let across = if spec.name.ends_with("c_attn.weight") { 3 } else { 1 };
             let down = if matches!(self, Network::Lstm(_)) { 4 } else { 1 };
-            inside(&spec.name).then_some(Matrix { place, rows, columns, across, down })
+            inside(&spec.name).then_some(MuonMatrix { place, rows, columns, across, down })
         };
         layout.iter().filter_map(matrix).collect()
     }
@@ -79,26 +78,20 @@ impl Network {
         }
     }
 
-    /// Plans the network for `batch` prompts of `tokens` tokens and allocates its buffers.
-    pub fn runner(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Runner, EngineError> {
-        Ok(Runner::new(self.graph(batch, tokens, mode)?))
-    }
-
-    /// As [`Network::runner`] for prompts of `points` points, but computes only what predictions depend on
-    /// ([`Scope::Predictions`]): not the last label, which no prediction sees, and not the last layer of a Transformer at
-    /// the other labels.
-    pub fn predictor(&self, batch: usize, points: usize, mode: Mode) -> Result<Runner, EngineError> {
-        let sees_all = matches!(self, Network::Gpt2(config) if config.attention.mask == Mask::Full);
-        let unread = if sees_all { 0 } else { 1 };
-        let mut graph =
-            self.scoped((batch, (2 * points).saturating_sub(unread)), mode, Scope::Predictions)?;
-        graph.given = 2 * points;
-        Ok(Runner::new(graph))
-    }
-
-    /// Plans the network without allocating anything.
+    /// Plans the network for `batch` prompts of `tokens` tokens.
     pub fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
         self.scoped((batch, tokens), mode, Scope::Everything)
+    }
+
+    /// As [`Network::graph`] for prompts of `points` points, but with only what predictions depend on
+    /// ([`Scope::Predictions`]): not the last label, which no prediction sees, and not the last layer of a Transformer at
+    /// the other labels.
+    pub fn prediction_graph(&self, batch: usize, points: usize, mode: Mode) -> Result<Graph, EngineError> {
+        let sees_all = matches!(self, Network::Gpt2(config) if config.attention.mask == Mask::Full);
+        let unread = if sees_all { 0 } else { 1 };
+        let tokens = (2 * points).saturating_sub(unread);
+        let graph = self.scoped((batch, tokens), mode, Scope::Predictions)?;
+        Ok(Graph { given: 2 * points, ..graph })
     }
 
     fn scoped(
@@ -115,27 +108,13 @@ impl Network {
         }
     }
 
-    /// Packs the matrices of a network's parameters, for many forward passes with the same ones.
-    ///
-    /// # Panics
-    /// If `params` has not the length of the network's parameters.
-    pub fn pack(&self, params: &[f32]) -> PackedParams {
-        assert_eq!(params.len(), self.layout().len(), "length of the parameter buffer");
-        match self.graph(1, 1, Mode::Infer) {
-            Ok(graph) => PackedParams::new(&graph.plan, params),
-            // A network that cannot be planned cannot be run either, which is said there.
-            Err(_) => PackedParams::default(),
-        }
-    }
-
-    /// Plans `queries` single tokens per prompt after prefixes that `prefix` runs.
-    pub fn query_runner(&self, prefix: &Runner, queries: usize) -> Result<QueryRunner, EngineError> {
+    /// Plans `queries` single tokens per prompt after prefixes that `prefix` is the graph of.
+    pub fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
         positive("queries", queries)?;
-        let graph = match self {
-            Network::Gpt2(config) => config.query_graph(prefix.graph(), queries)?,
-            Network::Lstm(config) => config.query_graph(prefix.graph(), queries)?,
-        };
-        Ok(QueryRunner::new(graph))
+        match self {
+            Network::Gpt2(config) => config.query_graph(prefix, queries),
+            Network::Lstm(config) => config.query_graph(prefix, queries),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use engine::model::checkpoint::{self, Checkpoint, write_whole};
-use engine::model::optim::adam::Adam;
+use engine::model::optim::OptimiserState;
 
 use super::metrics::{Metrics, MetricsWriter, Window, keep_until};
 use super::{CHECKPOINT, DEVICE, KEPT, PLAN, RESULT, RunResult, begun_on, directory, log, status};
@@ -157,9 +157,13 @@ fn remove_parts(dir: &Path) {
 }
 
 /// Parameters, optimiser state and metrics window of a checkpoint that was begun on this device.
-fn resume(path: &Path, experiment: &Experiment, device: &Device) -> Result<((Vec<f32>, Adam), Window)> {
+fn resume(
+    path: &Path,
+    experiment: &Experiment,
+    device: &Device,
+) -> Result<((Vec<f32>, OptimiserState), Window)> {
     let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
-    let Checkpoint { params, adam, metadata } = checkpoint::load(path, &network.layout())?;
+    let Checkpoint { params, optimiser, metadata } = checkpoint::load(path, &network.layout())?;
     let incomplete = |what: &str| {
         Error::content(path, format!("has no {what}; accepted: a checkpoint written by iclab train"))
     };
@@ -172,10 +176,10 @@ fn resume(path: &Path, experiment: &Experiment, device: &Device) -> Result<((Vec
         );
         return Err(Error::content(path, why));
     }
-    let adam = adam.ok_or_else(|| incomplete("optimiser state"))?;
+    let optimiser = optimiser.ok_or_else(|| incomplete("optimiser state"))?;
     let window = metadata.get("window").ok_or_else(|| incomplete("metrics window"))?;
     let window = serde_json::from_str(window).map_err(|_| incomplete("readable metrics window"))?;
-    Ok(((params, adam), window))
+    Ok(((params, optimiser), window))
 }
 
 /// Steps until something has to be written: a row of metrics, a checkpoint, a kept one, or the end.

@@ -1,9 +1,8 @@
 //! Training steps on this machine's cores.
 
-use engine::cpu::executor::Runner;
-use engine::cpu::parallel::on_pool;
+use engine::cpu::{Runner, gradient_norm, on_pool};
 use engine::model::networks::{Mode, Network};
-use engine::model::optim::adam::{Adam, gradient_norm};
+use engine::model::optim::OptimiserState;
 
 use super::{StepReport, StepSpec, not_finite};
 use crate::error::Result;
@@ -13,14 +12,14 @@ use crate::networks::tokens;
 /// Parameters, moments and buffers in memory.
 pub(super) struct Cpu {
     pub params: Vec<f32>,
-    pub adam: Adam,
+    pub adam: OptimiserState,
     grads: Vec<f32>,
     /// Buffers of the shape in use; rebuilt when a curriculum changes it.
     runner: Option<Runner>,
 }
 
 impl Cpu {
-    pub fn new(params: Vec<f32>, adam: Adam) -> Cpu {
+    pub fn new(params: Vec<f32>, adam: OptimiserState) -> Cpu {
         Cpu { grads: vec![0.0; params.len()], params, adam, runner: None }
     }
 

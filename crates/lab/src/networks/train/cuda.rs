@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use engine::cuda::{self, CudaRunner, CudaTrainer, Feed, Precision, ScheduleRow};
 use engine::model::networks::{Mode, Network};
-use engine::model::optim::adam::Adam;
+use engine::model::optim::OptimiserState;
 
 use super::{StepReport, StepSpec, not_finite};
 use crate::data::prompts::Prompts;
@@ -42,7 +42,7 @@ impl Cuda {
         experiment: &Experiment,
         network: &Network,
         params: &[f32],
-        adam: &Adam,
+        adam: &OptimiserState,
     ) -> Result<Cuda> {
         let spec = &experiment.training;
         let clip = spec.clip.map(|c| c as f32);
@@ -74,7 +74,7 @@ impl Cuda {
         Ok(self.trainer.params()?)
     }
 
-    pub fn adam(&self) -> Result<Adam> {
+    pub fn adam(&self) -> Result<OptimiserState> {
         Ok(self.trainer.adam()?)
     }
 

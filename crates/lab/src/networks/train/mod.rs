@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use engine::model::networks::Network;
-use engine::model::optim::adam::{Adam, AdamConfig};
+use engine::model::optim::{OptimiserState, adam::AdamConfig};
 use engine::model::parameters::ParamLayout;
 use ndarray::Array2;
 
@@ -100,7 +100,11 @@ impl Trainer {
     }
 
     /// A network on a device: a fresh one, or with parameters and moments that were saved.
-    pub fn on(device: &Device, experiment: &Experiment, saved: Option<(Vec<f32>, Adam)>) -> Result<Trainer> {
+    pub fn on(
+        device: &Device,
+        experiment: &Experiment,
+        saved: Option<(Vec<f32>, OptimiserState)>,
+    ) -> Result<Trainer> {
         experiment.check()?;
         let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
         let layout = network.layout();
@@ -114,11 +118,11 @@ impl Trainer {
                     Some(given) => Weights::read(&weights_at(given), network.clone())?.into_params(),
                     None => fresh(&network, &layout, t),
                 };
-                (params, Adam::new(config, layout.len()))
+                (params, OptimiserState::new(config, layout.len()))
             }
         };
         if t.optimiser == Optimiser::Muon {
-            adam.matrices = network.matrices();
+            adam.muon = network.muon_matrices();
         }
         let backend = match device {
             Device::Cpu => Backend::Cpu(Box::new(Cpu::new(params, adam))),
@@ -152,7 +156,7 @@ impl Trainer {
     }
 
     /// Moments and step count as they are now.
-    pub fn adam(&self) -> Result<Cow<'_, Adam>> {
+    pub fn adam(&self) -> Result<Cow<'_, OptimiserState>> {
         Ok(match &self.backend {
             Backend::Cpu(cpu) => Cow::Borrowed(&cpu.adam),
             Backend::Cuda(cuda) => Cow::Owned(cuda.adam()?),

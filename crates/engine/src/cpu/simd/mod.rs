@@ -4,11 +4,13 @@
 //! per instruction set and picks one at run time, so one binary serves every x86-64 machine. Multiplications and additions
 //! are fused by name (`mul_add`) or not at all: all instruction sets give the same bits.
 
+pub(crate) mod lanes;
+
 use std::sync::OnceLock;
 
 use pulp::Arch;
 
-/// Values that a 512-bit register holds; sums keep as many partial sums, on every machine.
+/// SIMD lanes: values that a 512-bit register holds; sums keep as many partial sums, on every machine.
 pub const LANES: usize = 16;
 
 /// The instruction set of this CPU.
@@ -41,11 +43,11 @@ macro_rules! vectorised {
 }
 pub(crate) use vectorised;
 
-/// Places for [`prefetch`], as the instruction numbers them: the nearest cache, and the second nearest.
-pub(crate) const NEAREST: i32 = 3;
-pub(crate) const SECOND: i32 = 2;
+/// Caches for [`prefetch`], as the instruction numbers them.
+pub(crate) const L1: i32 = 3;
+pub(crate) const L2: i32 = 2;
 
-/// Asks for a value to be brought to a cache, without waiting for it.
+/// Prefetches the cache line of a value.
 #[inline(always)]
 pub(crate) fn prefetch<const CACHE: i32>(value: *const f32) {
     #[cfg(target_arch = "x86_64")]

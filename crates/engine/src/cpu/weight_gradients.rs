@@ -1,10 +1,10 @@
 //! Gradients of weights: sums over the rows of all prompts, on all threads.
 
 use crate::cpu::arena::with_scratch;
-use crate::cpu::gemm::general::{Into, Mat};
+use crate::cpu::gemm::general::{Accumulate, Mat};
 use crate::cpu::gemm::transpose::transpose;
-use crate::cpu::gemm::{PANEL, TILE, add_outer_products};
-use crate::cpu::parallel::deal;
+use crate::cpu::gemm::{MR, NR, add_outer_products};
+use crate::cpu::work_queue::run_tasks;
 use crate::model::parameters::Param;
 
 /// To be computed: dW += xᵀ dout and db += Σ rows of dout, for x `[rows, inner]` and dout `[rows, outer]`.
@@ -24,20 +24,20 @@ pub(crate) struct WeightTask<'a> {
     right: Mat<'a>,
     /// Where rows of the left and of the right side are added up.
     sums: [&'a mut [f32]; 2],
-    /// Whether the left side has the columns of dW and the right side its rows.
-    turned: bool,
+    /// Whether dW is computed transposed: its columns from the left side, its rows from the right.
+    swapped: bool,
 }
 
 impl WeightTask<'_> {
     pub fn run(self) {
-        let Self { dw, left, right, sums, turned } = self;
-        if !turned {
+        let Self { dw, left, right, sums, swapped } = self;
+        if !swapped {
             return add_outer_products(dw, left, right, sums);
         }
         with_scratch(dw.len(), |sum| {
             sum.fill(0.0);
             add_outer_products(sum, left, right, sums);
-            transpose(dw, left.cols, Into::Add, Mat::dense(sum, left.cols, right.cols));
+            transpose(dw, left.cols, Accumulate::Add, Mat::dense(sum, left.cols, right.cols));
         });
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn in_turns(gradients: Vec<WeightGradient>) -> [Vec<WeightGradient>; 
 /// Computes all of them, one after the other, each on all threads.
 pub(crate) fn add_one_by_one(dparams: &mut [f32], gradients: Vec<WeightGradient>) {
     for gradient in gradients {
-        deal(weight_tasks(dparams, &[gradient]), WeightTask::run);
+        run_tasks(weight_tasks(dparams, &[gradient]), WeightTask::run);
     }
 }
 
@@ -94,38 +94,38 @@ fn disjoint(flat: &mut [f32], params: Vec<Param>) -> Vec<&mut [f32]> {
     places
 }
 
-/// Most columns of the left side in one task: a block of so many stays in the second nearest cache while the right side
+/// Most columns of the left side in one task: a block of so many stays in the L2 while the right side
 /// passes by.
-const MOST: usize = 43 * TILE;
+const MOST: usize = 43 * MR;
 
 impl<'a> WeightGradient<'a> {
-    /// Cuts into tasks, none of them much larger than two thirds of a thread's `share` of all products.
+    /// Cuts into tasks, none of them much larger than two thirds of what each thread has of all products, `share`.
     fn cut(&self, dw: &'a mut [f32], db: &'a mut [f32], share: usize, tasks: &mut Vec<WeightTask<'a>>) {
         let (rows, columns) = if self.transposed { (self.dout, self.x) } else { (self.x, self.dout) };
         // The right side is copied once per task. One that passes by a whole narrow side is not copied often.
-        let turned = rows.cols > MOST && columns.cols <= MOST;
-        let right_is_dout = self.transposed == turned;
-        let count = match turned {
+        let swapped = rows.cols > MOST && columns.cols <= MOST;
+        let right_is_dout = self.transposed == swapped;
+        let count = match swapped {
             false => gradient_rows(rows.cols, rows.rows * dw.len(), 2 * share / 3),
-            true => (share / 2 / (rows.rows * columns.cols).max(1)).next_multiple_of(PANEL).max(PANEL),
+            true => (share / 2 / (rows.rows * columns.cols).max(1)).next_multiple_of(NR).max(NR),
         };
         // The rows of dout are added up by whoever reads them: each task some of them, or else the first task all.
         let mut dbs = db.chunks_mut(if self.transposed { count } else { columns.cols });
         for (i, dw) in dw.chunks_mut(count * columns.cols).enumerate() {
             let part = rows.part([0, i * count], [rows.rows, dw.len() / columns.cols]);
-            let (left, right) = if turned { (columns, part) } else { (part, columns) };
+            let (left, right) = if swapped { (columns, part) } else { (part, columns) };
             let db = dbs.next().unwrap_or_default();
             let sums = if right_is_dout { [&mut [][..], db] } else { [db, &mut []] };
-            tasks.push(WeightTask { dw, left, right, sums, turned });
+            tasks.push(WeightTask { dw, left, right, sums, swapped });
         }
     }
 }
 
 /// Rows of a weight gradient that one task computes: whole tiles, in pieces of about `target` of all `products`.
 fn gradient_rows(rows: usize, products: usize, target: usize) -> usize {
-    const FEWEST: usize = 4 * TILE;
+    const FEWEST: usize = 4 * MR;
     let pieces = products.div_ceil(target.max(1)).max(1);
-    rows.div_ceil(pieces).clamp(FEWEST, MOST).next_multiple_of(TILE)
+    rows.div_ceil(pieces).clamp(FEWEST, MOST).next_multiple_of(MR)
 }
 
 #[cfg(test)]
@@ -141,7 +141,7 @@ mod tests {
             (0..n as u64).map(|i| random.normal(stream, i)).collect()
         };
         let rows = 21;
-        // Narrow and wide, wide and narrow (which is summed turned round), wide both ways.
+        // Narrow and wide, wide and narrow (which is summed transposed), wide both ways.
         for [inner, outer] in [[7, 300], [300, 7], [2 * MOST + 5, 70], [MOST + 2, MOST + 1], [3, 5]] {
             let (x, dout) = (numbers("x", rows * inner), numbers("dout", rows * outer));
             let (x, dout) = (Mat::dense(&x, rows, inner), Mat::dense(&dout, rows, outer));
@@ -154,7 +154,7 @@ mod tests {
                 let tasks = weight_tasks(&mut found, &[gradient]);
                 tasks.into_iter().for_each(WeightTask::run);
                 let (left, right) = if transposed { (dout, x) } else { (x, dout) };
-                matmul(w.of_mut(&mut expected), right.cols, Into::Add, left.t(), right);
+                matmul(w.of_mut(&mut expected), right.cols, Accumulate::Add, left.t(), right);
                 for row in dout.data.chunks_exact(outer) {
                     b.of_mut(&mut expected).iter_mut().zip(row).for_each(|(sum, d)| *sum += d);
                 }

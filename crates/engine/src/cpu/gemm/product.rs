@@ -1,37 +1,45 @@
-//! x · W for packed W, rows of x where they lie.
+//! x · W for packed W; rows of x are read where they lie.
 
 use std::array;
 
 use pulp::{Simd, WithSimd};
 
-use super::microkernel::{Ahead, Asked, Later, Place, ROUND, Tiles, all_tiles};
-use super::{DEPTH, PANEL, Packed, ROWS, rows_per_pass};
-use crate::cpu::gemm::general::{Into, Mat};
+use super::general::{Accumulate, Mat};
+use super::microkernel::{Microkernel, OutputPanel, all_tiles};
+use super::prefetcher::{PrefetchBlock, Prefetcher, ROUND, TilePrefetch};
+use super::{KC, MC, NR, PackedB, rows_per_pass};
 use crate::cpu::simd::arch;
 
 /// out (+)= x · w, where rows of `out` and of the row-major `x` may lie apart.
 ///
 /// # Panics
 /// If the shapes do not fit, `x` is a transposed view, or a view reaches past its slice.
-pub fn product(out: &mut [f32], out_stride: usize, into: Into, x: Mat, w: Packed) {
-    product_asking(out, out_stride, into, x, w, &mut Ahead::default());
+pub fn product(out: &mut [f32], out_stride: usize, accumulate: Accumulate, x: Mat, w: PackedB) {
+    product_prefetching(out, out_stride, accumulate, x, w, &mut Prefetcher::default());
 }
 
-/// As [`product`]; where it has asked for all that it needs itself, it asks for what lies ahead.
-pub fn product_asking(out: &mut [f32], out_stride: usize, into: Into, x: Mat, w: Packed, ahead: &mut Ahead) {
+/// As [`product`]; once it has prefetched all that it needs itself, it prefetches for later operations.
+pub fn product_prefetching(
+    out: &mut [f32],
+    out_stride: usize,
+    accumulate: Accumulate,
+    x: Mat,
+    w: PackedB,
+    prefetcher: &mut Prefetcher,
+) {
     assert_eq!((x.cols, x.col_stride), (w.inner, 1), "left-hand side of a product");
     assert!(x.rows < 2 || w.outer <= out_stride, "rows of the output overlap");
     assert!(x.extent() <= x.data.len(), "left-hand side of a product is too short");
-    arch().dispatch(RowProduct { out, out_stride, into, x, w, ahead });
+    arch().dispatch(RowProduct { out, out_stride, accumulate, x, w, prefetcher });
 }
 
 struct RowProduct<'a> {
     out: &'a mut [f32],
     out_stride: usize,
-    into: Into,
+    accumulate: Accumulate,
     x: Mat<'a>,
-    w: Packed<'a>,
-    ahead: &'a mut Ahead,
+    w: PackedB<'a>,
+    prefetcher: &'a mut Prefetcher,
 }
 
 impl WithSimd for RowProduct<'_> {
@@ -39,43 +47,43 @@ impl WithSimd for RowProduct<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { out, out_stride, into, x, w, ahead } = self;
-        // Rows that lie a power of two apart share few places of the cache.
-        let most = if x.row_stride == w.inner.min(DEPTH) { ROWS } else { ROWS / 2 };
+        let Self { out, out_stride, accumulate, x, w, prefetcher } = self;
+        // Rows that lie a power of two apart share few sets of the cache.
+        let most = if x.row_stride == w.inner.min(KC) { MC } else { MC / 2 };
         let pass = rows_per_pass(x.rows, most);
         for first in (0..x.rows).step_by(pass) {
             let rows = pass.min(x.rows - first);
-            for from in (0..w.inner).step_by(DEPTH) {
-                let depth = DEPTH.min(w.inner - from);
-                let into = if from == 0 { into } else { Into::Add };
+            for from in (0..w.inner).step_by(KC) {
+                let depth = KC.min(w.inner - from);
+                let accumulate = if from == 0 { accumulate } else { Accumulate::Add };
                 let part = x.part([first, from], [rows, depth]);
                 // The same rows further on, or else the rows that follow.
                 let (row, col) =
                     if from + depth < w.inner { (first, from + depth) } else { (first + rows, 0) };
-                let later = [pass.min(x.rows - row), DEPTH.min(w.inner - col)];
-                let mut later = Later::new((row < x.rows).then(|| x.part([row, col], later)));
+                let sizes = [pass.min(x.rows - row), KC.min(w.inner - col)];
+                let mut later = PrefetchBlock::new((row < x.rows).then(|| x.part([row, col], sizes)));
                 let mut panels = w.panels(from, depth).enumerate().peekable();
                 while let Some((panel, b)) = panels.next() {
-                    let cols = PANEL.min(w.outer - panel * PANEL);
-                    let place = &mut out[first * out_stride + panel * PANEL..];
-                    let to = Place { out: place, stride: out_stride, cols, into };
-                    let next = panels.peek().map(|(_, b)| Mat::dense(b.as_flattened(), depth, PANEL));
-                    let mut tiles = RowTiles::new(to, part, b, [Later::new(next), later], ahead);
+                    let cols = NR.min(w.outer - panel * NR);
+                    let panel_out = &mut out[first * out_stride + panel * NR..];
+                    let to = OutputPanel { out: panel_out, stride: out_stride, cols, accumulate };
+                    let next = panels.peek().map(|(_, b)| Mat::dense(b.as_flattened(), depth, NR));
+                    let mut tiles = RowTiles::new(to, part, b, [PrefetchBlock::new(next), later], prefetcher);
                     all_tiles(simd, rows, cols, &mut tiles);
-                    [_, later] = tiles.later;
+                    [_, later] = tiles.upcoming;
                 }
             }
         }
     }
 }
 
-/// Tiles of one panel; meanwhile what follows is asked for.
+/// Tiles of one panel; meanwhile what follows is prefetched.
 struct RowTiles<'o, 'a> {
-    to: Place<'o>,
+    to: OutputPanel<'o>,
     x: Mat<'a>,
-    b: &'a [[f32; PANEL]],
-    later: [Later<'a>; 2],
-    ahead: &'o mut Ahead,
+    b: &'a [[f32; NR]],
+    upcoming: [PrefetchBlock<'a>; 2],
+    prefetcher: &'o mut Prefetcher,
 }
 
 impl<'o, 'a> RowTiles<'o, 'a> {
@@ -83,28 +91,28 @@ impl<'o, 'a> RowTiles<'o, 'a> {
     /// If `x` reaches past its slice or is not as deep as `b`.
     #[inline(always)]
     fn new(
-        to: Place<'o>,
+        to: OutputPanel<'o>,
         x: Mat<'a>,
-        b: &'a [[f32; PANEL]],
-        later: [Later<'a>; 2],
-        ahead: &'o mut Ahead,
+        b: &'a [[f32; NR]],
+        upcoming: [PrefetchBlock<'a>; 2],
+        prefetcher: &'o mut Prefetcher,
     ) -> Self {
         assert!(x.cols == b.len() && (x.rows - 1) * x.row_stride + x.cols <= x.data.len());
-        Self { to, x, b, later, ahead }
+        Self { to, x, b, upcoming, prefetcher }
     }
 }
 
-impl<S: Simd> Tiles<S> for RowTiles<'_, '_> {
+impl<S: Simd> Microkernel<S> for RowTiles<'_, '_> {
     #[inline(always)]
     fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize {
-        let Self { to, x, b, later, ahead } = self;
-        let asked = to.asked(row, N, b.len(), later, ahead);
+        let Self { to, x, b, upcoming, prefetcher } = self;
+        let prefetches = to.prefetches(row, N, b.len(), upcoming, prefetcher);
         for col in (0..to.cols).step_by(R * S::F32_LANES) {
-            let rows = array::from_fn(|r| &x.data[(row + r) * x.row_stride]);
+            let rows = array::from_fn(|r| x.data[(row + r) * x.row_stride..].as_ptr());
             // SAFETY: `new` has asserted that `x` is within its data and as deep as `b`; `R` registers are a power of two of
-            // columns up to a panel's, so that they are within each row of `b`. `asked` has checked the place.
+            // columns up to a panel's, so that they are within each row of `b`. `prefetches` has checked the place.
             unsafe {
-                let sums = sums::<S, N, R>(simd, rows, b, col, asked);
+                let sums = sums::<S, N, R>(simd, rows, b, col, prefetches);
                 to.put(simd, [row, col], sums);
             }
         }
@@ -119,17 +127,16 @@ impl<S: Simd> Tiles<S> for RowTiles<'_, '_> {
 #[inline(always)]
 unsafe fn sums<S: Simd, const N: usize, const R: usize>(
     simd: S,
-    rows: [&f32; N],
-    b: &[[f32; PANEL]],
+    mut rows: [*const f32; N],
+    b: &[[f32; NR]],
     col: usize,
-    asked: Asked,
+    prefetches: TilePrefetch,
 ) -> [[S::f32s; R]; N] {
     let mut sums = [[simd.splat_f32s(0.0); R]; N];
     // One address per row is advanced per round, not per value.
-    let mut rows = rows.map(std::ptr::from_ref);
     let (rounds, rest) = b.as_chunks::<ROUND>();
     for (i, round) in rounds.iter().enumerate() {
-        asked.ask(i);
+        prefetches.issue(i);
         for (k, b) in round.iter().enumerate() {
             // SAFETY: as promised by the caller.
             unsafe { add_products::<S, N, R>(simd, &mut sums, &rows, k, &b[col..]) };

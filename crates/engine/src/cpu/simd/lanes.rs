@@ -1,4 +1,4 @@
-//! [`LANES`] values at a time, by name: sums and maxima, which the compiler left alone may compute lane by lane.
+//! SIMD lanes, [`LANES`] values at a time, by name: sums and maxima, which the compiler left alone may compute lane by lane.
 //!
 //! No closures: one that is not inlined is compiled for the oldest CPU alone, and takes twenty times as long.
 
@@ -128,7 +128,7 @@ operators! {
 /// first, in [`LANES`] partial sums: an order the registers like, and the same on every CPU.
 macro_rules! sum {
     ($simd:ident, |$first:ident $(, $more:ident)*| $term:expr) => {{
-        use $crate::cpu::lanes::Lanes;
+        use $crate::cpu::simd::lanes::Lanes;
         let (blocks, rest) = $first.as_chunks::<{ $crate::cpu::simd::LANES }>();
         $(let $more = $more[..$first.len()].as_chunks();)*
         let mut total = Lanes::splat($simd, 0.0);
