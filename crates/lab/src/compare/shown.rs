@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 use super::Comparison;
 use super::plan::Plan;
 use super::rates::Trend;
-use crate::analyses::heatmap_panel;
 use crate::findings::claims::Findings;
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
+use crate::findings::figure::{Axis, Figure, HeatmapPanel, LinesPanel, Panel, Scale, Series, Stroke, Table};
 
 impl Comparison {
     /// Everything a page about it shows.
@@ -19,7 +18,7 @@ impl Comparison {
             caption: format!(
                 "{summary} Outlined: best match of each column, with a whisker where its 95 % bootstrap interval is wider than one step."
             ),
-            panels: vec![heatmap_panel("", &self.map, &self.matching)],
+            panels: vec![self.panel("").into()],
         }];
         if self.matching.a.len() > 1 {
             figures.push(Figure {
@@ -39,6 +38,23 @@ impl Comparison {
             figures,
             tables: vec![self.table()],
             ..Findings::default()
+        }
+    }
+
+    /// The map with its best matches as a panel.
+    pub fn panel(&self, title: &str) -> HeatmapPanel {
+        let (map, matching) = (&self.map, &self.matching);
+        HeatmapPanel {
+            title: title.into(),
+            x_label: map.a.label(),
+            y_label: map.b.label(),
+            x_steps: map.a.steps.as_slice().to_vec(),
+            y_steps: map.b.steps.as_slice().to_vec(),
+            values: map.mean.columns().into_iter().map(|column| column.to_vec()).collect(),
+            value_label: map.label.to_string(),
+            best: matching.best.clone(),
+            best_interval: matching.intervals(),
+            floor: Some(self.floor),
         }
     }
 

@@ -160,6 +160,30 @@ pub struct HeatmapPanel {
     pub floor: Option<f64>,
 }
 
+impl HeatmapPanel {
+    /// A map without best matches: `values[row][column]` over numbered columns and rows.
+    pub fn plain(
+        title: impl Into<String>,
+        (x_label, x_steps): (&str, Vec<u64>),
+        (y_label, y_steps): (&str, Vec<u64>),
+        value_label: &str,
+        values: Vec<Vec<f64>>,
+    ) -> HeatmapPanel {
+        HeatmapPanel {
+            title: title.into(),
+            x_label: x_label.into(),
+            y_label: y_label.into(),
+            best: vec![None; x_steps.len()],
+            best_interval: vec![None; x_steps.len()],
+            x_steps,
+            y_steps,
+            values,
+            value_label: value_label.into(),
+            floor: None,
+        }
+    }
+}
+
 /// Curves in one coordinate system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinesPanel {

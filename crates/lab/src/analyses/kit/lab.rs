@@ -1,10 +1,12 @@
-//! The bench on which analyses work: prompts, trajectories, induced weights and networks, each made once.
+//! The lab in which rows work: prompts, trajectories, induced weights and networks, each made once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use crate::analyses::{Analysis, DIM, POINTS};
-use crate::compare::similarity::{InducedWeights, induced_weights};
+use super::{DIM, POINTS};
+use crate::analyses::Analysis;
+use crate::compare::Comparison;
+use crate::compare::similarity::{InducedWeights, Metric, View, induced_weights, of_errors};
 use crate::data::prompts::{Prompts, Questions, Task};
 use crate::data::seed::Seed;
 use crate::error::Result;
@@ -15,12 +17,12 @@ use crate::probe::{LoadedProbe, ReadPoint};
 use crate::solvers;
 use crate::stats::{Estimate, mean};
 
-/// The law of some prompts.
+/// The distribution of some prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Data<'a> {
     /// Function class.
     pub function: &'a str,
-    /// Input law.
+    /// Input distribution.
     pub inputs: &'a str,
     /// Dimension of the inputs.
     pub dim: usize,
@@ -46,7 +48,7 @@ const QUERIES_PER_DIM: usize = 10;
 /// What was made already, by a text that says all about it.
 type Made<T> = Mutex<HashMap<String, Arc<T>>>;
 
-/// The bench: a seed, a number of prompts, networks, and what was computed already.
+/// The lab: a seed, a number of prompts, networks, and what was computed already.
 pub struct Lab {
     /// From which everything follows.
     pub seed: Seed,
@@ -62,12 +64,12 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// An empty bench without networks.
+    /// An empty lab without networks.
     pub fn new(seed: Seed, count: usize) -> Lab {
         Lab::with(seed, count, Box::new(Models::default()))
     }
 
-    /// An empty bench that takes its networks from `networks`.
+    /// An empty lab that takes its networks from `networks`.
     pub fn with(seed: Seed, count: usize, networks: Box<dyn Networks>) -> Lab {
         Lab {
             seed,
@@ -82,7 +84,7 @@ impl Lab {
         }
     }
 
-    /// The same bench that says what it is doing whenever that takes a while.
+    /// The same lab that says what it is doing whenever that takes a while.
     pub fn saying(mut self, say: impl Fn(&str) + Send + Sync + 'static) -> Lab {
         self.say = Box::new(say);
         self
@@ -145,7 +147,7 @@ impl Lab {
         }
     }
 
-    /// The evaluation prompts of linear regression (d=20, 41 points) under an input law.
+    /// The evaluation prompts of linear regression (d=20, 41 points) under an input distribution.
     pub fn prompts(&self, inputs: &str) -> Result<Arc<Prompts>> {
         self.sample(&Data { function: "linear", inputs, dim: DIM, points: POINTS })
     }
@@ -155,7 +157,7 @@ impl Lab {
         self.path(learner, &Data { function: "linear", inputs, dim: DIM, points: POINTS }, steps)
     }
 
-    /// The evaluation prompts of a law.
+    /// The evaluation prompts of a distribution.
     pub fn sample(&self, data: &Data) -> Result<Arc<Prompts>> {
         self.made(&self.prompts, format!("{data:?}"), || {
             Ok(data.task()?.sample(self.seed, "eval", 0, self.count))
@@ -194,6 +196,19 @@ impl Lab {
             (self.say)(&format!("induced weights of {learner} on {} prompts", questions.prompts.count()));
             induced_weights(&*found, &questions, steps)
         })
+    }
+
+    /// Every step of one learner with every step of another by their errors on [`Lab::sample`], under resampled prompts.
+    pub fn compare(
+        &self,
+        data: &Data,
+        a: (&str, &Steps),
+        b: (&str, &Steps),
+        metric: Metric,
+    ) -> Result<Comparison> {
+        let (a, b) = (self.path(a.0, data, a.1)?, self.path(b.0, data, b.1)?);
+        let map = of_errors(&a, &b, &*self.sample(data)?, View::default(), metric)?;
+        Ok(Comparison::new(map).resampled(self.seed))
     }
 
     /// Mean squared error over d (the paper's normalised error) after `t` pairs at a step.

@@ -1,6 +1,7 @@
 //! What rows of the table have in common: the lab they work in, the settings they ask about, the notebook they write to.
 
 pub mod compared;
+pub mod errors;
 pub mod lab;
 pub mod maps;
 pub mod notebook;
@@ -16,17 +17,19 @@ use crate::solvers;
 /// Everything that the file of a row is likely to name.
 pub mod prelude {
     pub use super::compared::{Compared, Measure};
+    pub use super::errors::{by_pairs, mean_error, median_error, ratio, squares};
     pub use super::lab::{Data, Lab};
     pub use super::notebook::Notebook;
-    pub use super::setting::{Baseline, Setting};
+    pub use super::setting::{Baseline, ISOTROPIC, Setting};
     pub use super::{DIM, LAST, POINTS, heatmap_panel, solver};
     pub use crate::analyses::{Analysis, Cost, Headline};
+    pub use crate::compare::Comparison;
     pub use crate::compare::rates::Trend;
     pub use crate::compare::similarity::{Metric, View};
     pub use crate::data::prompts::{Prompts, Task};
     pub use crate::error::Result;
     pub use crate::findings::Bound::{self, AtLeast, AtMost, Within};
-    pub use crate::findings::{At, Axis, Kind, LinesPanel, Panel, Reference, Scale, Series, Stroke};
+    pub use crate::findings::{Axis, HeatmapPanel, Kind, LinesPanel, Panel, Scale, Series, Stroke};
     pub use crate::learners::steps::Steps;
     pub use crate::learners::{Learner, Trajectory};
     pub use crate::stats::{Estimate, bootstrap, line, mean};

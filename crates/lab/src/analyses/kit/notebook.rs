@@ -179,6 +179,13 @@ impl Entry<'_> {
         self
     }
 
+    /// Leaves it open: the paper says nothing that would decide it.
+    pub fn undecided(self) -> Self {
+        (self.claim.bound, self.claim.verdict) = (Bound::None, Verdict::Undefined);
+        self.claim.why.clear();
+        self
+    }
+
     /// Whose statement it is.
     pub fn kind(self, kind: Kind) -> Self {
         self.claim.kind = kind;

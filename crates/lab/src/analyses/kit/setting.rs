@@ -1,7 +1,9 @@
 //! A network, its data, and the algorithms that it is held against: what the paper's repeats have in common.
 
-use crate::analyses::kit::lab::{Data, Lab};
-use crate::analyses::{DIM, POINTS};
+use std::sync::Arc;
+
+use super::lab::{Data, Lab};
+use super::{DIM, POINTS};
 use crate::data::prompts::Prompts;
 use crate::error::Result;
 use crate::learners::Trajectory;
@@ -137,16 +139,30 @@ pub const MIDDLE_RULE: &str = "Rates are fitted to the middle layers: from the f
      Newton's after two iterations, to the last whose mean error is at least twice the last layer's. The rule looks \
      at errors alone, never at the matches.";
 
-/// The middle layers by [`MIDDLE_RULE`]; none when the network never begins.
-pub fn middle(lab: &Lab, setting: &Setting) -> Result<Option<(u64, u64)>> {
-    let prompts = lab.sample(&setting.data)?;
-    let layers = lab.layers(setting.network)?;
-    let network = lab.path(setting.network, &setting.data, &layers)?;
-    let newton = lab.path(setting.newton.solver, &setting.data, &setting.newton.steps()?)?;
-    Ok(middle_of(&network, &newton, &prompts))
+impl Setting {
+    /// Its prompts.
+    pub fn prompts(&self, lab: &Lab) -> Result<Arc<Prompts>> {
+        lab.sample(&self.data)
+    }
+
+    /// What its network says at every layer.
+    pub fn layers(&self, lab: &Lab) -> Result<Arc<Trajectory>> {
+        lab.path(self.network, &self.data, &lab.layers(self.network)?)
+    }
+
+    /// What a baseline says at every step.
+    pub fn path(&self, lab: &Lab, baseline: Baseline) -> Result<Arc<Trajectory>> {
+        lab.path(baseline.solver, &self.data, &baseline.steps()?)
+    }
+
+    /// The middle layers by [`MIDDLE_RULE`]; none when the network never begins.
+    pub fn middle(&self, lab: &Lab) -> Result<Option<(u64, u64)>> {
+        let (network, newton) = (self.layers(lab)?, self.path(lab, self.newton)?);
+        Ok(middle_of(&network, &newton, &*self.prompts(lab)?))
+    }
 }
 
-/// The same from trajectories: layers of a network, and Newton's steps with the second among them.
+/// The middle layers from trajectories: layers of a network, and Newton's steps with the second among them.
 pub fn middle_of(network: &Trajectory, newton: &Trajectory, prompts: &Prompts) -> Option<(u64, u64)> {
     let total = |errors: Vec<f64>| errors.iter().sum::<f64>();
     let last_position = prompts.points() - 1;

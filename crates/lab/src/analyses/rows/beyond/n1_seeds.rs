@@ -1,11 +1,10 @@
 //! N1: is it the same algorithm whatever the seed? Five trainings of one recipe.
 
-use crate::analyses::kit::compared::{Compared, Measure};
+use crate::analyses::kit::compared::Compared;
 use crate::analyses::kit::lab::Lab;
 use crate::analyses::kit::setting::{ISOTROPIC, MIDDLE_RULE, Setting};
 use crate::analyses::{Analysis, LAST, Outcome};
 use crate::compare::rates::Trend;
-use crate::compare::similarity::View;
 use crate::error::Result;
 use crate::findings::claims::{Bound, Claim, Kind};
 use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
@@ -39,7 +38,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
     let following = |of: fn(&Trained) -> &Compared, trend| {
         trained.iter().filter(|t| of(t).fit.as_ref().is_some_and(|f| f.trend == trend)).count() as f64
     };
-    let similar = trained.iter().map(|t| t.newton.last(lab).value).fold(f64::INFINITY, f64::min);
+    let similar = trained.iter().map(|t| t.newton.last_similarity().value).fold(f64::INFINITY, f64::min);
     let claims = vec![
         Claim::of(
             "N1.slope",
@@ -79,7 +78,7 @@ fn run(lab: &Lab) -> Result<Outcome> {
 
 fn measure(lab: &Lab, network: &'static str) -> Result<Trained> {
     let setting = Setting { network, ..ISOTROPIC };
-    let compare = |baseline| Compared::new(lab, &setting, baseline, Measure::Errors(View::default()));
+    let compare = |baseline| setting.errors(lab, baseline);
     let prompts = lab.sample(&setting.data)?;
     let layers = lab.layers(network)?;
     let path = lab.path(network, &setting.data, &layers)?;
@@ -159,12 +158,12 @@ fn table(lab: &Lab, trained: &[Trained]) -> Table {
         let interval = fit.and_then(|f| f.linear_interval);
         vec![
             name.to_string(),
-            t.newton.range(),
+            t.newton.layers(),
             fit.map_or("none".into(), |f| format!("{:.2}", f.linear.slope)),
             interval.map_or(String::new(), |(low, high)| format!("{low:.2} to {high:.2}")),
             fit.map_or(String::new(), |f| format!("{:+.1}", -f.evidence_for_exponential())),
             format!("{:.0}", t.newton.last_step().value),
-            format!("{:.4}", t.newton.last(lab).value),
+            format!("{:.4}", t.newton.last_similarity().value),
             t.errors.last().map_or(String::new(), |e| format!("{:.2e}", e.1)),
         ]
     });

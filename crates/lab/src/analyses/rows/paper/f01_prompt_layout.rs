@@ -2,11 +2,13 @@
 
 use ndarray::{Array2, Array3};
 
-use crate::analyses::{Analysis, Lab, Outcome};
+use crate::analyses::Analysis;
+use crate::analyses::kit::lab::Lab;
+use crate::analyses::kit::notebook::Notebook;
 use crate::data::prompts::{Prompts, Task};
 use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{Figure, HeatmapPanel, Panel};
+use crate::findings::Bound::{AtLeast, AtMost};
+use crate::findings::HeatmapPanel;
 use crate::networks::{AttentionSpec, NetworkSpec, Weights, tokens};
 
 /// Its row of the table.
@@ -18,7 +20,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               could see the answer is not a matter of belief: every token is changed in turn and the predictions are watched. The network \
               is a fresh one, since the layout does not depend on training.",
     needs: &[],
-    run: |lab, note| note.adopt(run(lab)),
+    run,
     ..Analysis::FIGURE
 }];
 
@@ -26,69 +28,37 @@ pub const ROWS: &[Analysis] = &[Analysis {
 const DIM: usize = 5;
 const POINTS: usize = 8;
 
-fn run(lab: &Lab) -> Result<Outcome> {
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let task = Task::new("linear", "gaussian", DIM, POINTS)?;
     let prompts = task.sample(lab.seed, "eval", 0, lab.count);
-    let spec = NetworkSpec::Gpt2 {
-        layers: 2,
-        heads: 2,
-        width: 32,
-        positions: 2 * POINTS,
-        attention: AttentionSpec::Softmax,
-    };
-    let network = spec.build(DIM, POINTS)?;
+    let (positions, attention) = (2 * POINTS, AttentionSpec::Softmax);
+    let network = NetworkSpec::Gpt2 { layers: 2, heads: 2, width: 32, positions, attention };
+    let network = network.build(DIM, POINTS)?;
     let params = network.layout().initial(&lab.seed);
     let weights = Weights::new(network, params);
     let influence = influence(&weights, &prompts.head(1, POINTS))?;
-    let over = |of: &dyn Fn(usize, usize) -> bool| {
-        let all = (0..2 * POINTS).flat_map(|token| (0..POINTS).map(move |t| (token, t)));
-        all.filter(move |(token, t)| of(*token, *t))
-            .map(|(token, t)| influence[[token, t]])
-            .collect::<Vec<_>>()
-    };
     // the prediction of point t (from 0) is read at token 2t; token 2t + 1 is its label
-    let later = over(&|token, t| token > 2 * t).into_iter().fold(0.0, f64::max);
-    let earlier = over(&|token, t| token <= 2 * t).into_iter().fold(f64::INFINITY, f64::min);
-    let claims = vec![
-        Claim::new(
-            "F1.layout",
-            Kind::Paper,
-            "Numbers in the tokens that are not where the layout x₁, (y₁,0,…,0), x₂, … has them",
-            misplaced(&prompts) as f64,
-            Bound::AtMost(0.0),
-        )
-        .quoted("x₁, y₁, …, the labels padded with zeros")
-        .figure("f1-prompt"),
-        Claim::new(
-            "F1.unseen",
-            Kind::Paper,
-            "Largest change of a prediction when its own label or any later token is changed",
-            later,
-            Bound::AtMost(0.0),
-        )
-        .quoted("the label is predicted from the pairs before it")
-        .figure("f1-prompt"),
-        Claim::new(
-            "F1.seen",
-            Kind::Paper,
-            "Smallest change of a prediction when its own x or any earlier token is changed",
-            earlier,
-            Bound::AtLeast(1e-12),
-        )
-        .quoted("the whole context is used")
-        .figure("f1-prompt"),
-    ];
-    let figure = Figure {
-        id: "f1-prompt".into(),
-        title: "A prompt, and what each prediction can see".into(),
-        caption: format!(
-            "Left: the tokens of one prompt (d={DIM}, {POINTS} points), x and y in turn. Right: how much each prediction changes when \
-             one token is changed, as a power of ten; hatched where it does not change at all. The prediction of y_t is read at x_t and \
-             sees nothing after it. A fresh network of two layers."
-        ),
-        panels: vec![Panel::Heatmap(seen(&prompts)), Panel::Heatmap(changes(&influence))],
+    let of = |later: bool| {
+        let pairs = influence.indexed_iter().filter(move |((token, t), _)| (*token > 2 * t) == later);
+        pairs.map(|(_, change)| *change)
     };
-    Ok(Outcome { claims, figures: vec![figure], tables: vec![] })
+    note.claim("layout", misplaced(&prompts), AtMost(0.0))
+        .says("Numbers in the tokens that are not where the layout x₁, (y₁,0,…,0), x₂, … has them")
+        .quoted("x₁, y₁, …, the labels padded with zeros");
+    note.claim("unseen", of(true).fold(0.0, f64::max), AtMost(0.0))
+        .says("Largest change of a prediction when its own label or any later token is changed")
+        .quoted("the label is predicted from the pairs before it");
+    note.claim("seen", of(false).fold(f64::INFINITY, f64::min), AtLeast(1e-12))
+        .says("Smallest change of a prediction when its own x or any earlier token is changed")
+        .quoted("the whole context is used");
+    let caption = format!(
+        "Left: the tokens of one prompt (d={DIM}, {POINTS} points), x and y in turn. Right: how much each prediction changes when \
+         one token is changed, as a power of ten; hatched where it does not change at all. The prediction of y_t is read at x_t and \
+         sees nothing after it. A fresh network of two layers."
+    );
+    let panels = [seen(&prompts), changes(&influence)];
+    note.figure("prompt", "A prompt, and what each prediction can see", caption, panels);
+    Ok(())
 }
 
 /// Numbers that are not where the layout has them.
@@ -141,18 +111,9 @@ fn changes(influence: &Array2<f64>) -> HeatmapPanel {
     panel("What moves a prediction", "prediction of y", "log₁₀ change", (0..POINTS).map(row).collect())
 }
 
-/// A map over all tokens, which has no best matches.
-fn panel(title: &str, y_label: &str, value_label: &str, values: Vec<Vec<f64>>) -> HeatmapPanel {
-    HeatmapPanel {
-        title: title.into(),
-        x_label: "token: x₁, y₁, x₂, y₂, …".into(),
-        y_label: y_label.into(),
-        x_steps: (1..=2 * POINTS as u64).collect(),
-        y_steps: (1..=values.len() as u64).collect(),
-        values,
-        value_label: value_label.into(),
-        best: vec![None; 2 * POINTS],
-        best_interval: vec![None; 2 * POINTS],
-        floor: None,
-    }
+/// A map over all tokens.
+fn panel(title: &str, y: &str, value: &str, values: Vec<Vec<f64>>) -> HeatmapPanel {
+    let numbered = |count: usize| (1..=count as u64).collect();
+    let x = ("token: x₁, y₁, x₂, y₂, …", numbered(2 * POINTS));
+    HeatmapPanel::plain(title, x, (y, numbered(values.len())), value, values)
 }

@@ -1,15 +1,8 @@
 //! F2, F15, F25: errors by layer, Newton step and GD step. Is the Transformer superlinear?
 
-use super::f02_convergence::{by_length, median_of_step};
-use crate::analyses::kit::setting::{DEEP, ISOTROPIC, MIDDLE_RULE, SKEWED, Setting, middle};
-use crate::analyses::{Analysis, LAST, Lab, Outcome};
-use crate::data::prompts::Prompts;
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::learners::Trajectory;
-use crate::learners::steps::Steps;
-use crate::stats::{Estimate, bootstrap, line, median_of};
+use crate::analyses::kit::prelude::*;
+use crate::analyses::kit::setting::{DEEP, MIDDLE_RULE, SKEWED};
+use crate::stats::median_of;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[
@@ -21,7 +14,7 @@ pub const ROWS: &[Analysis] = &[
               numbers of GD steps. Superlinear means that each middle layer removes a larger factor of the error than the \
               one before; a geometric rate removes the same factor each time.",
         needs: &["r1"],
-        run: |lab, note| note.adopt(outcome(lab, &ISOTROPIC, "F2-R1", "layers 3 to 8 superlinear for n > d")),
+        run: |lab, note| superlinear(lab, note, &ISOTROPIC, "layers 3 to 8 superlinear for n > d"),
         ..Analysis::FIGURE
     },
     Analysis {
@@ -30,9 +23,7 @@ pub const ROWS: &[Analysis] = &[
         title: "On ill-conditioned data the layers improve in the same way",
         summary: "The curves of F2 for a Transformer trained on inputs with κ = 100.",
         needs: &["r2"],
-        run: |lab, note| {
-            note.adopt(outcome(lab, &SKEWED, "F15", "performance still improves over the layers"))
-        },
+        run: |lab, note| superlinear(lab, note, &SKEWED, "performance still improves over the layers"),
         ..Analysis::FIGURE
     },
     Analysis {
@@ -41,128 +32,81 @@ pub const ROWS: &[Analysis] = &[
         title: "A Transformer of 24 layers converges superlinearly, too",
         summary: "The curves of F2 for a Transformer of 24 layers.",
         needs: &["r5"],
-        run: |lab, note| note.adopt(outcome(lab, &DEEP, "F25", "24 layers also converge superlinearly")),
+        run: |lab, note| superlinear(lab, note, &DEEP, "24 layers also converge superlinearly"),
         ..Analysis::FIGURE
     },
 ];
 
-fn outcome(lab: &Lab, setting: &Setting, id: &str, quoted: &str) -> Result<Outcome> {
-    let (claims, figures) = superlinear(lab, setting, id, quoted)?;
-    Ok(Outcome { claims, figures, tables: vec![] })
-}
+/// The errors of a network's layers beside Newton's and GD's.
+pub fn superlinear(lab: &Lab, note: &mut Notebook, setting: &Setting, quoted: &str) -> Result<()> {
+    let (prompts, network) = (setting.prompts(lab)?, setting.layers(lab)?);
+    let (newton, gd) = (setting.path(lab, setting.newton)?, setting.path(lab, setting.gd)?);
+    let depth = network.steps.last();
+    let median = |of: &Trajectory, step: u64| median_error(of, &prompts, step, LAST);
 
-/// Claims and figures about the errors of a network's layers beside Newton's and GD's.
-pub fn superlinear(
-    lab: &Lab,
-    setting: &Setting,
-    id: &str,
-    quoted: &str,
-) -> Result<(Vec<Claim>, Vec<Figure>)> {
-    let prompts = lab.sample(&setting.data)?;
-    let layers = lab.layers(setting.network)?;
-    let network = lab.path(setting.network, &setting.data, &layers)?;
-    let newton = lab.path(setting.newton.solver, &setting.data, &setting.newton.steps()?)?;
-    let gd = lab.path(setting.gd.solver, &setting.data, &setting.gd.steps()?)?;
-    let middle = middle(lab, setting)?;
-    let range = middle.map_or("no layers".into(), |(first, last)| format!("layers {first} to {last}"));
-    let stem = id.to_lowercase();
-    let figure = format!("{stem}-errors");
-
+    let twelfth = (depth / 12).max(1); // the paper's layers of 12, as shares of the depth
+    let paper = Some((3 * twelfth, (8 * twelfth).min(depth)));
+    let spans =
+        [("superlinear", paper, AtLeast(0.0)), ("superlinear-middle", setting.middle(lab)?, Bound::None)];
+    for (name, layers, bound) in spans {
+        let range = layers.map_or("no layers".into(), |(first, last)| format!("layers {first} to {last}"));
+        note.claim(name, acceleration(lab, &network, &prompts, layers), bound)
+            .says(format!(
+                "{}: growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 ({range}); a \
+                 geometric rate has 0",
+                setting.who
+            ))
+            .quoted(quoted);
+    }
     // not below what is left of round-off
-    let last_error = median_of_step(&network, &prompts, layers.last()).max(1e-20);
-    let reached = |of: &Trajectory| {
-        let below = |step: &&u64| median_of_step(of, &prompts, **step) <= last_error;
-        of.steps.as_slice().iter().find(below).map_or(f64::NAN, |&s| s as f64)
+    let last_error = median(&network, depth).max(1e-20);
+    let per_layer = |of: &Trajectory| {
+        let below = |step: &&u64| median(of, **step) <= last_error;
+        of.steps.as_slice().iter().find(below).map_or(f64::NAN, |&s| s as f64) / depth as f64
     };
-    let growth = |name: &str, range: &str, layers, bound| {
-        let statement = format!(
-            "{}: growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 ({range}); a \
-             geometric rate has 0",
-            setting.who
-        );
-        let found = acceleration(lab, &network, &prompts, layers);
-        Claim::of(&format!("{id}.{name}"), Kind::Paper, statement, found, bound)
-            .quoted(quoted)
-            .figure(&figure)
-    };
-    let twelfth = (layers.last() / 12).max(1); // the paper's layers of 12, as shares of the depth
-    let (first, last) = (3 * twelfth, (8 * twelfth).min(layers.last()));
-    let claims = vec![
-        growth("superlinear", &format!("layers {first} to {last}"), Some((first, last)), Bound::AtLeast(0.0)),
-        growth("superlinear-middle", &range, middle, Bound::None),
-        Claim::new(
-            &format!("{id}.gd-slower"),
-            Kind::Paper,
-            format!("{} steps per layer to the median error of the last layer at t=40", setting.gd.label),
-            reached(&gd) / layers.last() as f64,
-            Bound::AtLeast(1.0),
-        )
+    note.claim("gd-slower", per_layer(&gd), AtLeast(1.0))
+        .says(format!("{} steps per layer to the median error of the last layer at t=40", setting.gd.label))
         .quoted("faster than GD")
-        .figure(&format!("{stem}-rate")),
-        Claim::new(
-            &format!("{id}.newton-alike"),
-            Kind::Paper,
-            format!(
-                "{} iterations per layer to the median error of the last layer at t=40",
-                setting.newton.label
-            ),
-            reached(&newton) / layers.last() as f64,
-            Bound::None,
-        )
+        .figure("rate");
+    let newton_label = setting.newton.label;
+    note.claim("newton-alike", per_layer(&newton), Bound::None)
+        .says(format!("{newton_label} iterations per layer to the median error of the last layer at t=40"))
         .quoted("a rate similar to Newton")
-        .figure(&format!("{stem}-rate")),
-    ];
+        .figure("rate");
+
     let shown = |all: &Steps, most: usize| -> Vec<u64> {
         let every = all.len().div_ceil(most);
         all.as_slice().iter().copied().rev().step_by(every).collect::<Vec<_>>().into_iter().rev().collect()
     };
-    let by_pairs = Figure {
-        id: figure,
-        title: "Error by pairs read, along layers and iterations".into(),
-        caption: format!(
-            "Mean squared error over d on the next label after t pairs ({}, {} prompts). {MIDDLE_RULE}",
-            setting.words,
-            prompts.count()
-        ),
-        panels: vec![
-            Panel::Lines(by_length(setting.who, &network, &prompts, &shown(&layers, 12))),
-            Panel::Lines(by_length(setting.newton.label, &newton, &prompts, &shown(&newton.steps, 13))),
-            Panel::Lines(by_length(setting.gd.label, &gd, &prompts, &shown(&gd.steps, 13))),
-        ],
-    };
+    let caption = format!(
+        "Mean squared error over d on the next label after t pairs ({}, {} prompts). {MIDDLE_RULE}",
+        setting.words,
+        prompts.count()
+    );
+    let panels = [(setting.who, &network, 12), (newton_label, &newton, 13), (setting.gd.label, &gd, 13)]
+        .map(|(label, of, most)| by_pairs(label, of, &prompts, &shown(&of.steps, most)));
+    note.figure("errors", "Error by pairs read, along layers and iterations", caption, panels);
     let along = |label: &str, of: &Trajectory| {
         let points = of.steps.as_slice().iter().filter(|s| **s > 0);
-        let points = points.map(|&s| (s as f64, median_of_step(of, &prompts, s).max(1e-20))).collect();
-        Series::new(label, points).stroke(Stroke::LineMarkers)
+        let points = points.map(|&s| (s as f64, median(of, s).max(1e-20))).collect();
+        Series::new(label, points).markers()
     };
-    let by_step = Figure {
-        id: format!("{stem}-rate"),
-        title: "Median error at t=40, along layers and iterations".into(),
-        caption: format!(
-            "Median over prompts of the squared error over d after all {LAST} pairs ({}).",
-            setting.words
-        ),
-        panels: vec![Panel::Lines(LinesPanel {
-            title: String::new(),
-            x: Axis::new("layers or steps", Scale::Log2),
-            y: Axis::new("median squared error / d", Scale::Log10).range(1e-12, 10.0),
-            series: vec![
-                along(setting.who, &network),
-                along(setting.newton.label, &newton),
-                along(setting.gd.label, &gd),
-            ],
-            references: vec![],
-        })],
-    };
-    Ok((claims, vec![by_pairs, by_step]))
+    let caption = format!(
+        "Median over prompts of the squared error over d after all {LAST} pairs ({}).",
+        setting.words
+    );
+    let curves = [along(setting.who, &network), along(newton_label, &newton), along(setting.gd.label, &gd)];
+    let y = Axis::log10("median squared error / d").range(1e-12, 10.0);
+    let panel = LinesPanel::new(Axis::log2("layers or steps"), y, curves);
+    note.figure("rate", "Median error at t=40, along layers and iterations", caption, [panel]);
+    Ok(())
 }
 
 /// Slope against the layer of the e-folds that a layer removes from the median error: positive is superlinear.
-fn acceleration(lab: &Lab, network: &Trajectory, prompts: &Prompts, middle: Option<(u64, u64)>) -> Estimate {
-    let none = Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN };
+fn acceleration(lab: &Lab, network: &Trajectory, prompts: &Prompts, layers: Option<(u64, u64)>) -> Estimate {
     // the layer before the first is where its improvement starts from
-    let Some((first, last)) = middle.filter(|(first, last)| last - first >= 2 && *first > 1) else {
-        return none;
+    let Some((first, last)) = layers.filter(|(first, last)| last - first >= 2 && *first > 1) else {
+        return Estimate::NONE;
     };
     let errors: Vec<Vec<f64>> =
         (first - 1..=last).map(|l| network.squared_errors(prompts, l, LAST)).collect();

@@ -1,13 +1,6 @@
 //! F6: how wide a Transformer must be.
 
-use crate::analyses::kit::setting::ISOTROPIC;
-use crate::analyses::{Analysis, DIM, LAST, Lab, Outcome, POINTS};
-use crate::compare::similarity::{Metric, View, of_errors};
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series};
-use crate::learners::steps::Steps;
-use crate::stats::mean;
+use crate::analyses::kit::prelude::*;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -17,67 +10,39 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "Transformers of 12 layers with one head, 8, 16, 32 and 64 wide, on d = 20. To act as least squares is taken as a SimE with it \
               of at least 0.9; Newton reaches that after 12 steps.",
     needs: &["r6-8", "r6-16", "r6-32", "r6-64"],
-    run: |lab, note| note.adopt(run(lab)),
+    run,
     ..Analysis::FIGURE
 }];
 
-fn run(lab: &Lab) -> Result<Outcome> {
-    let data = &ISOTROPIC.data;
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
+    let (data, once) = (&ISOTROPIC.data, Steps::single(1));
     let prompts = lab.sample(data)?;
-    let ols = lab.path("ols", data, &Steps::single(1))?;
-    let mut claims = Vec::new();
-    let mut series = Vec::new();
-    let curve = |path: &crate::Trajectory, step: u64| -> Vec<(f64, f64)> {
-        (0..POINTS)
-            .map(|t| {
-                (
-                    t as f64,
-                    (path.squared_errors(&prompts, step, t).iter().sum::<f64>()
-                        / (prompts.count() * DIM) as f64)
-                        .max(1e-5),
-                )
-            })
-            .collect()
+    let curve = |label: &str, path: &Trajectory| {
+        let error = |t: usize| {
+            let squares = path.squared_errors(&prompts, path.steps.last(), t);
+            (squares.iter().sum::<f64>() / (prompts.count() * DIM) as f64).max(1e-5)
+        };
+        Series::new(label, (0..POINTS).map(|t| (t as f64, error(t))).collect())
     };
+    let mut curves = Vec::new();
     for (width, name) in [(8, "r6-8"), (16, "r6-16"), (32, "r6-32"), (64, "r6-64")] {
         let layers = lab.layers(name)?;
-        let path = lab.path(name, data, &layers)?;
-        let map = of_errors(&path, &ols, &prompts, View::default(), Metric::Cosine)?;
-        let alike = mean(lab.seed, &map.per_prompt.slice(ndarray::s![layers.len() - 1, 0, ..]).to_vec());
-        let (bound, quoted) = if width < 20 {
-            (Bound::AtMost(0.9), "smaller sizes fail")
-        } else {
-            (Bound::AtLeast(0.9), "32 and 64 mimic OLS")
-        };
-        claims.push(
-            Claim::of(
-                &format!("F6.width-{width}"),
-                Kind::Paper,
-                format!("{width} wide: SimE of the last layer with OLS"),
-                alike,
-                bound,
-            )
-            .quoted(quoted)
-            .figure("f6-widths"),
-        );
-        series.push(Series::new(format!("{width} wide"), curve(&path, layers.last())));
+        let with_ols = lab.compare(data, (name, &layers), ("ols", &once), Metric::Cosine)?;
+        let wide_enough = width >= DIM;
+        let bound = if wide_enough { AtLeast(0.9) } else { AtMost(0.9) };
+        note.claim(&format!("width-{width}"), with_ols.last_similarity(), bound)
+            .says(format!("{width} wide: SimE of the last layer with OLS"))
+            .quoted(if wide_enough { "32 and 64 mimic OLS" } else { "smaller sizes fail" });
+        curves.push(curve(&format!("{width} wide"), &*lab.path(name, data, &layers)?));
     }
-    series.push(Series::new("OLS", curve(&ols, 1)));
-    let figure = Figure {
-        id: "f6-widths".into(),
-        title: "Error by pairs read, by the width of the network".into(),
-        caption: format!(
-            "Mean squared error over d after t pairs, up to t = {LAST} ({}, {} prompts; values below 10⁻⁵ are drawn there).",
-            ISOTROPIC.words,
-            prompts.count()
-        ),
-        panels: vec![Panel::Lines(LinesPanel {
-            title: String::new(),
-            x: Axis::new("in-context pairs t", Scale::Linear),
-            y: Axis::new("mean squared error / d", Scale::Log10).range(1e-5, 5.0),
-            series,
-            references: vec![Reference { label: "t = d".into(), at: At::X(DIM as f64) }],
-        })],
-    };
-    Ok(Outcome { claims, figures: vec![figure], tables: vec![] })
+    curves.push(curve("OLS", &*lab.path("ols", data, &once)?));
+    let caption = format!(
+        "Mean squared error over d after t pairs, up to t = {LAST} ({}, {} prompts; values below 10⁻⁵ are drawn there).",
+        ISOTROPIC.words,
+        prompts.count()
+    );
+    let y = Axis::log10("mean squared error / d").range(1e-5, 5.0);
+    let panel = LinesPanel::new(Axis::linear("in-context pairs t"), y, curves).mark_x("t = d", DIM as f64);
+    note.figure("widths", "Error by pairs read, by the width of the network", caption, [panel]);
+    Ok(())
 }

@@ -1,16 +1,7 @@
 //! F8: all values of the maps of errors, again for t > d alone, and where two algorithms cannot be told apart.
 
-use crate::analyses::kit::compared::{Compared, Measure};
-use crate::analyses::kit::maps::{best_table, maps_figure};
-use crate::analyses::kit::setting::ISOTROPIC;
-use crate::analyses::{Analysis, DIM, Lab, Outcome};
+use crate::analyses::kit::prelude::*;
 use crate::compare::matching::advantage;
-use crate::compare::rates::Trend;
-use crate::compare::similarity::View;
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
-use crate::stats::Estimate;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -22,112 +13,75 @@ pub const ROWS: &[Analysis] = &[Analysis {
               the interval holds 0 the two cannot be told apart by similarity, only by the rate of their best matches. Layers that \
               still predict zero are left out of the count: no steps of GD is that prediction, no iterations of Newton is not.",
     needs: &["r1"],
-    run: |lab, note| note.adopt(run(lab)),
+    run,
     ..Analysis::FIGURE
 }];
 
-fn run(lab: &Lab) -> Result<Outcome> {
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let setting = &ISOTROPIC;
     let views = [("all", "t ≥ 1", View::default()), ("late", "t > d", View { first: DIM + 1 })];
-    let (mut claims, mut figures, mut tables, mut curves) = (vec![], vec![], vec![], vec![]);
+    let mut curves = Vec::new();
     for (key, words, view) in views {
-        let newton = Compared::new(lab, setting, setting.newton, Measure::Errors(view))?;
-        let gd = Compared::new(lab, setting, setting.gd, Measure::Errors(view))?;
+        let of = |baseline| setting.compare(lab, baseline, Measure::Errors(view));
+        let (newton, gd) = (of(setting.newton)?, of(setting.gd)?);
         let ahead = advantage(&newton.map, &gd.map, lab.seed);
         let layers = newton.matching.a.as_slice();
         let working = || layers.iter().zip(&ahead).filter(|(l, _)| **l >= newton.begun());
         let alike: Vec<String> =
             working().filter(|(_, e)| e.low <= 0.0 && 0.0 <= e.high).map(|(l, _)| l.to_string()).collect();
         let worse = working().filter(|(_, e)| e.high < 0.0).count();
-        let note = format!(
-            "Positions {words}. Newton and GD cannot be told apart at {}. ",
-            if alike.is_empty() { "no layer".into() } else { format!("layers {}", alike.join(", ")) }
-        );
-        let figure = format!("f8-{key}");
-        claims.push(
-            Claim::new(
-                &format!("F8.newton-ahead-{key}"),
-                Kind::Paper,
-                format!(
-                    "Layers from {} on at which GD is more similar than Newton beyond doubt ({words}); not told \
-                     apart: {}",
-                    newton.begun(),
-                    alike.len()
-                ),
-                worse as f64,
-                Bound::AtMost(0.0),
-            )
+        note.claim(&format!("newton-ahead-{key}"), worse, AtMost(0.0))
+            .says(format!(
+                "Layers from {} on at which GD is more similar than Newton beyond doubt ({words}); not told apart: {}",
+                newton.begun(),
+                alike.len()
+            ))
             .quoted("more similar to Newton than GD")
-            .figure("f8-advantage")
-            .why(newton.why_not_ahead_of(&gd)),
-        );
+            .figure("advantage")
+            .why(newton.why_not_ahead_of(&gd));
         if key == "late" {
-            let what = "SimE of the last layer with its best Newton step (t > d)";
-            let last = Claim::of("F8.last-layer-late", Kind::Paper, what, newton.last(lab), Bound::None);
-            claims.push(last.quoted("the paper looks at t ≥ 1 only").figure(&figure));
-            claims.push(newton.trend_claim("F8.newton-linear-late", Trend::Linear, "linear trend", &figure));
-            claims.push(gd.trend_claim(
-                "F8.gd-exponential-late",
-                Trend::Exponential,
-                "exponential trend",
-                &figure,
-            ));
+            note.claim("last-layer-late", newton.last_similarity(), Bound::None)
+                .says("SimE of the last layer with its best Newton step (t > d)")
+                .quoted("the paper looks at t ≥ 1 only")
+                .figure(key);
+            let trend = note.trend("newton-linear-late", &newton, Trend::Linear);
+            trend.quoted("linear trend").figure(key);
+            let trend = note.trend("gd-exponential-late", &gd, Trend::Exponential);
+            trend.quoted("exponential trend").figure(key);
         }
-        figures.push(maps_figure(
-            lab,
-            &figure,
-            &format!("Similarity of errors, positions {words}"),
-            setting,
-            &[&newton, &gd],
-            &note,
-        ));
-        tables.push(best_table(lab, &format!("f8-best-{key}"), &[&newton, &gd]));
-        tables.push(ahead_table(key, words, layers, &ahead));
-        curves.push(Series {
-            band: ahead.iter().map(|e| (e.low, e.high)).collect(),
-            stroke: Stroke::LineMarkers,
-            ..Series::new(words, layers.iter().zip(&ahead).map(|(&l, e)| (l as f64, e.value)).collect())
-        });
+        let both = [&newton, &gd];
+        let where_alike =
+            if alike.is_empty() { "no layer".into() } else { format!("layers {}", alike.join(", ")) };
+        let remark = format!("Positions {words}. Newton and GD cannot be told apart at {where_alike}. ");
+        note.maps(key, &format!("Similarity of errors, positions {words}"), setting, &both, &remark);
+        note.best_matches(&format!("best-{key}"), &both);
+        note.table(
+            &format!("ahead-{key}"),
+            format!("Newton or gradient descent, positions {words}"),
+            "Difference of the best similarities, Newton minus GD, with its paired 95 % interval.",
+            ["layer", "difference", "95 %", "more similar"],
+            layers.iter().zip(&ahead).map(|(layer, e)| table_row(*layer, e)),
+        );
+        let points = layers.iter().map(|&l| l as f64).zip(ahead.iter().copied());
+        curves.push(Series::estimates(words, points));
     }
-    figures.push(Figure {
-        id: "f8-advantage".into(),
-        title: "How much more similar Newton is than gradient descent".into(),
-        caption: format!(
-            "SimE of each layer with its best Newton step minus SimE with its best GD step; 95 % bands from resampling {} prompts in \
-             pairs, best steps chosen anew each time. A band that holds 0: not to be told apart.",
-            lab.count
-        ),
-        panels: vec![Panel::Lines(LinesPanel {
-            title: String::new(),
-            x: Axis::new("Transformer layers", Scale::Linear),
-            y: Axis::new("SimE(Newton) − SimE(GD)", Scale::Linear),
-            series: curves,
-            references: vec![crate::findings::figure::Reference { label: "alike".into(), at: crate::findings::figure::At::Y(0.0) }],
-        })],
-    });
-    Ok(Outcome { claims, figures, tables })
+    let caption = format!(
+        "SimE of each layer with its best Newton step minus SimE with its best GD step; 95 % bands from resampling {} prompts in \
+         pairs, best steps chosen anew each time. A band that holds 0: not to be told apart.",
+        lab.count
+    );
+    let (x, y) = (Axis::linear("Transformer layers"), Axis::linear("SimE(Newton) − SimE(GD)"));
+    let panel = LinesPanel::new(x, y, curves).mark_y("alike", 0.0);
+    note.figure("advantage", "How much more similar Newton is than gradient descent", caption, [panel]);
+    Ok(())
 }
 
-fn ahead_table(key: &str, words: &str, layers: &[u64], ahead: &[Estimate]) -> Table {
-    let rows = layers.iter().zip(ahead).map(|(layer, e)| {
-        let verdict = match e {
-            e if e.low > 0.0 => "Newton",
-            e if e.high < 0.0 => "GD",
-            _ => "cannot be told apart",
-        };
-        vec![
-            layer.to_string(),
-            format!("{:+.4}", e.value),
-            format!("{:+.4} to {:+.4}", e.low, e.high),
-            verdict.into(),
-        ]
-    });
-    Table {
-        id: format!("f8-ahead-{key}"),
-        title: format!("Newton or gradient descent, positions {words}"),
-        caption: "Difference of the best similarities, Newton minus GD, with its paired 95 % interval."
-            .into(),
-        columns: ["layer", "difference", "95 %", "more similar"].map(String::from).to_vec(),
-        rows: rows.collect(),
-    }
+fn table_row(layer: u64, ahead: &Estimate) -> Vec<String> {
+    let Estimate { value, low, high } = ahead;
+    let verdict = match () {
+        () if *low > 0.0 => "Newton",
+        () if *high < 0.0 => "GD",
+        () => "cannot be told apart",
+    };
+    vec![layer.to_string(), format!("{value:+.4}"), format!("{low:+.4} to {high:+.4}"), verdict.into()]
 }

@@ -1,15 +1,6 @@
 //! F10: against the logarithm of gradient descent's steps the best matches are a straight line.
 
-use crate::analyses::kit::compared::{Compared, Measure};
-use crate::analyses::kit::maps::{best_figure, maps_figure};
-use crate::analyses::kit::setting::{Baseline, ISOTROPIC};
-use crate::analyses::{Analysis, Lab, Outcome};
-use crate::compare::rates::Trend;
-use crate::compare::similarity::View;
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::Scale;
-use crate::stats::line;
+use crate::analyses::kit::prelude::*;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -18,48 +9,25 @@ pub const ROWS: &[Analysis] = &[Analysis {
     title: "Against log₂ of gradient descent's steps the layers are a straight line",
     summary: "The map of F3 with steps that double: what is exponential there is straight here.",
     needs: &["r1"],
-    run: |lab, note| note.adopt(run(lab)),
+    run,
     ..Analysis::FIGURE
 }];
 
-fn run(lab: &Lab) -> Result<Outcome> {
-    let baseline = Baseline { steps: "pow2:0..=14", ..ISOTROPIC.gd };
-    let gd = Compared::new(lab, &ISOTROPIC, baseline, Measure::Errors(View::default()))?;
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
+    let gd = ISOTROPIC.errors(lab, Baseline { steps: "pow2:0..=14", ..ISOTROPIC.gd })?;
     let points: Vec<(f64, f64)> =
         gd.fit.iter().flat_map(|f| &f.points).map(|(layer, step)| (*layer, step.log2())).collect();
-    let claims = vec![
-        Claim::new(
-            "F10.straight",
-            Kind::Paper,
-            format!(
-                "Share of the variation of log₂ of the best GD steps that a line over {} explains",
-                gd.range()
-            ),
-            explained(&points),
-            Bound::AtLeast(0.9),
-        )
-        .quoted("a linear correspondence in log scale")
-        .figure("f10-map"),
-        gd.slope_claim(
-            "F10.doublings",
-            Trend::Exponential,
-            Bound::AtLeast(0.5),
-            "exponentially faster than GD",
-            "f10-best",
-        ),
-    ];
-    let figures = vec![
-        maps_figure(
-            lab,
-            "f10-map",
-            "Similarity of errors with gradient descent, steps doubling",
-            &ISOTROPIC,
-            &[&gd],
-            "",
-        ),
-        best_figure("f10-best", &ISOTROPIC, &[(&gd, Scale::Log2)]),
-    ];
-    Ok(Outcome { claims, figures, tables: vec![] })
+    let what = "Share of the variation of log₂ of the best GD steps that a line over";
+    note.claim("straight", explained(&points), AtLeast(0.9))
+        .says(format!("{what} {} explains", gd.layers()))
+        .quoted("a linear correspondence in log scale");
+    note.slope("doublings", &gd, Trend::Exponential, AtLeast(0.5))
+        .quoted("exponentially faster than GD")
+        .figure("best");
+    let title = "Similarity of errors with gradient descent, steps doubling";
+    note.maps("map", title, &ISOTROPIC, &[&gd], "");
+    note.best(&ISOTROPIC, &[&gd]);
+    Ok(())
 }
 
 /// R² of a straight line.

@@ -2,10 +2,8 @@
 
 use super::f02r1_f15_f25_layer_errors::superlinear;
 use super::f03_f16_f22_f24_error_maps::maps;
+use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::NOISY;
-use crate::analyses::{Analysis, Lab, Outcome};
-use crate::error::Result;
-use crate::findings::claims::Bound;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -15,14 +13,9 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "The curves of F2 and the maps of F3 for a Transformer trained on labels with noise of σ = 0.1. The best predictor is \
               ridge regression with λ = σ², so Newton and gradient descent act on S + λI.",
     needs: &["r3"],
-    run: |lab, note| note.adopt(run(lab)),
+    run: |lab, note| {
+        superlinear(lab, note, &NOISY, "still superlinear")?;
+        maps(lab, note, &NOISY, Bound::None, "rates match linearly")
+    },
     ..Analysis::FIGURE
 }];
-
-fn run(lab: &Lab) -> Result<Outcome> {
-    let (mut claims, mut figures) = superlinear(lab, &NOISY, "F19", "still superlinear")?;
-    let mut found = maps(lab, &NOISY, "F19", Bound::None, "rates match linearly")?;
-    claims.append(&mut found.claims);
-    figures.append(&mut found.figures);
-    Ok(Outcome { claims, figures, tables: found.tables })
-}

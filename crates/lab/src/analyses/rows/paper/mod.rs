@@ -1,12 +1,11 @@
 //! The paper's figures and its table: `F…` and `T…`.
 
 mod f01_prompt_layout;
-pub(super) mod f02_convergence;
+mod f02_convergence;
 mod f02r1_f15_f25_layer_errors;
 mod f03_f16_f22_f24_error_maps;
-mod f04_q07_ill_conditioned;
+mod f04_ill_conditioned;
 mod f05_forgetting;
-mod f05r1_f05r7_online;
 mod f06_widths;
 mod f07_progression;
 mod f08_told_apart;
@@ -29,9 +28,8 @@ pub const ROWS: &[&[Analysis]] = &[
     f02_convergence::ROWS,
     f02r1_f15_f25_layer_errors::ROWS,
     f03_f16_f22_f24_error_maps::ROWS,
-    f04_q07_ill_conditioned::ROWS,
+    f04_ill_conditioned::ROWS,
     f05_forgetting::ROWS,
-    f05r1_f05r7_online::ROWS,
     f06_widths::ROWS,
     f07_progression::ROWS,
     f08_told_apart::ROWS,

@@ -3,6 +3,7 @@
 mod q01_steps_to_accuracy;
 mod q02_newest_pair;
 mod q04_q05_q06_other_measures;
+mod q07_hardly_hurt;
 mod q08_q10_architectures;
 mod q11_preconditioning;
 
@@ -13,6 +14,7 @@ pub const ROWS: &[&[Analysis]] = &[
     q01_steps_to_accuracy::ROWS,
     q02_newest_pair::ROWS,
     q04_q05_q06_other_measures::ROWS,
+    q07_hardly_hurt::ROWS,
     q08_q10_architectures::ROWS,
     q11_preconditioning::ROWS,
 ];

@@ -2,14 +2,9 @@
 
 use ndarray::{Array2, Array3};
 
-use crate::analyses::{Analysis, Lab, Outcome, solver};
-use crate::data::prompts::{Prompts, Questions};
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::learners::steps::Steps;
+use crate::analyses::kit::prelude::*;
+use crate::data::prompts::Questions;
 use crate::linalg::norm;
-use crate::stats::line;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -20,13 +15,13 @@ pub const ROWS: &[Analysis] = &[Analysis {
               conjugate gradient) and a random solution. Counted: steps until the weights are within ε of the solution, \
               for the algorithms of the registry, each with its best fixed parameters.",
     needs: &[],
-    run: |lab, note| note.adopt(run(lab)),
+    run: |_, note| run(note),
     ..Analysis::STATEMENT
 }];
 
 const SIZE: usize = 128;
 
-fn run(_: &Lab) -> Result<Outcome> {
+fn run(note: &mut Notebook) -> Result<()> {
     let algorithms = [
         ("gradient descent", "gd:eta=optimal", Steps::parse("1..=3000")?),
         ("conjugate gradient", "cg", Steps::range(1, 200)),
@@ -66,86 +61,44 @@ fn run(_: &Lab) -> Result<Outcome> {
         (slope, 1.0 - rss / total)
     };
     let log2log = |v: f64| v.ln().log2();
-    let claims = vec![
-        Claim::new(
-            "Q1.gd-kappa",
-            Kind::Paper,
-            "GD: exponent of κ in the steps to ε = 10⁻⁶",
-            against_kappa(0, f64::ln, f64::ln),
-            Bound::Within(0.9, 1.1),
-        )
-        .quoted("κ")
-        .figure("q1-kappa"),
-        Claim::new(
-            "Q1.cg-kappa",
-            Kind::Paper,
-            "CG: exponent of κ in the steps to ε = 10⁻⁶",
-            against_kappa(1, f64::ln, f64::ln),
-            Bound::Within(0.4, 0.6),
-        )
-        .quoted("√κ")
-        .figure("q1-kappa"),
-        Claim::new(
-            "Q1.newton-kappa",
-            Kind::Paper,
-            "Newton: steps per doubling of κ (the residual starts at 1 − κ⁻², so two)",
-            against_kappa(2, f64::log2, |s| s),
-            Bound::Within(1.8, 2.2),
-        )
-        .quoted("log κ")
-        .figure("q1-kappa"),
-        Claim::new(
-            "Q1.gd-epsilon",
-            Kind::Paper,
-            "GD, κ=64: share of variance explained by a line in log 1/ε",
-            against_epsilon(0, f64::ln).1,
-            Bound::AtLeast(0.98),
-        )
-        .quoted("log 1/ε")
-        .figure("q1-epsilon"),
-        Claim::new(
-            "Q1.cg-epsilon",
-            Kind::Paper,
-            "CG, κ=64: share of variance explained by a line in log 1/ε",
-            against_epsilon(1, f64::ln).1,
-            Bound::AtLeast(0.98),
-        )
-        .quoted("log 1/ε")
-        .figure("q1-epsilon"),
-        Claim::new(
-            "Q1.newton-epsilon",
-            Kind::Paper,
-            "Newton, κ=64: steps per doubling of log 1/ε",
-            against_epsilon(2, log2log).0,
-            Bound::Within(0.7, 1.3),
-        )
+    note.claim("gd-kappa", against_kappa(0, f64::ln, f64::ln), Within(0.9, 1.1))
+        .says("GD: exponent of κ in the steps to ε = 10⁻⁶")
+        .quoted("κ");
+    note.claim("cg-kappa", against_kappa(1, f64::ln, f64::ln), Within(0.4, 0.6))
+        .says("CG: exponent of κ in the steps to ε = 10⁻⁶")
+        .quoted("√κ");
+    note.claim("newton-kappa", against_kappa(2, f64::log2, |s| s), Within(1.8, 2.2))
+        .says("Newton: steps per doubling of κ (the residual starts at 1 − κ⁻², so two)")
+        .quoted("log κ");
+    for (i, name) in ["gd", "cg"].into_iter().enumerate() {
+        note.claim(&format!("{name}-epsilon"), against_epsilon(i, f64::ln).1, AtLeast(0.98))
+            .says(format!("{}, κ=64: share of variance explained by a line in log 1/ε", name.to_uppercase()))
+            .quoted("log 1/ε")
+            .figure("epsilon");
+    }
+    note.claim("newton-epsilon", against_epsilon(2, log2log).0, Within(0.7, 1.3))
+        .says("Newton, κ=64: steps per doubling of log 1/ε")
         .quoted("log log 1/ε")
-        .figure("q1-epsilon"),
-    ];
-    let series = |xs: &[f64], values: &dyn Fn(usize, usize) -> f64| -> Vec<Series> {
+        .figure("epsilon");
+    let panel = |x: Axis, xs: &[f64], values: &dyn Fn(usize, usize) -> f64| {
         let curve = |a: usize| xs.iter().enumerate().map(|(i, x)| (*x, values(a, i))).collect();
-        (0..3).map(|a| Series::new(algorithms[a].0, curve(a)).stroke(Stroke::LineMarkers)).collect()
-    };
-    let panel = |x: Axis, series: Vec<Series>| {
-        let y = Axis::new("steps", Scale::Log10);
-        vec![Panel::Lines(LinesPanel { title: String::new(), x, y, series, references: vec![] })]
+        let curves = (0..3).map(|a| Series::new(algorithms[a].0, curve(a)).markers());
+        [LinesPanel::new(x, Axis::log10("steps"), curves)]
     };
     let inverse: Vec<f64> = epsilons.iter().map(|e| 1.0 / e).collect();
-    let figures = vec![
-        Figure {
-            id: "q1-kappa".into(),
-            title: "Steps to ε = 10⁻⁶ against the condition number".into(),
-            caption: format!("{SIZE}-dimensional problems with Chebyshev-spaced eigenvalues on [1, κ]. On these axes a slope is an exponent of κ: 1 for GD, ½ for CG, none for Newton."),
-            panels: panel(Axis::new("condition number κ", Scale::Log2), series(&kappas, &|a, i| steps[a][i][fixed_epsilon])),
-        },
-        Figure {
-            id: "q1-epsilon".into(),
-            title: "Steps against the accuracy, κ = 64".into(),
-            caption: "Steps until the weights are within ε of the solution. GD and CG pay in proportion to log 1/ε; Newton hardly at all.".into(),
-            panels: panel(Axis::new("1/ε", Scale::Log10), series(&inverse, &|a, i| steps[a][fixed_kappa][i])),
-        },
-    ];
-    Ok(Outcome { claims, figures, tables: vec![] })
+    note.figure(
+        "kappa",
+        "Steps to ε = 10⁻⁶ against the condition number",
+        format!("{SIZE}-dimensional problems with Chebyshev-spaced eigenvalues on [1, κ]. On these axes a slope is an exponent of κ: 1 for GD, ½ for CG, none for Newton."),
+        panel(Axis::log2("condition number κ"), &kappas, &|a, i| steps[a][i][fixed_epsilon]),
+    );
+    note.figure(
+        "epsilon",
+        "Steps against the accuracy, κ = 64",
+        "Steps until the weights are within ε of the solution. GD and CG pay in proportion to log 1/ε; Newton hardly at all.",
+        panel(Axis::log10("1/ε"), &inverse, &|a, i| steps[a][fixed_kappa][i]),
+    );
+    Ok(())
 }
 
 /// ‖w_k − w‖ / ‖w‖ along the steps, on a diagonal problem with spectrum on [1, κ] and w all ones up to sign.

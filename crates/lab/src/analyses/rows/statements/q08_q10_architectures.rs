@@ -1,18 +1,6 @@
 //! Q8 and Q10: does another architecture change the answer? A wider LSTM, and attention without softmax.
 
-use crate::analyses::kit::compared::{Compared, Measure};
-use crate::analyses::kit::lab::Lab;
-use crate::analyses::kit::setting::{ISOTROPIC, LSTM, Setting};
-use crate::analyses::rows::paper::f02_convergence::by_length;
-use crate::analyses::{Analysis, LAST, Outcome};
-use crate::compare::rates::Trend;
-use crate::compare::similarity::View;
-use crate::data::prompts::Prompts;
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{Figure, Panel, Scale};
-use crate::learners::Trajectory;
-use crate::stats::{Estimate, bootstrap};
+use crate::analyses::kit::prelude::*;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[
@@ -23,7 +11,7 @@ pub const ROWS: &[Analysis] = &[
         summary: "The LSTM of the paper and one of twice its width and four times its parameters, trained alike. The paper reports from \
               preliminary experiments that size does not change its results, and shows none.",
         needs: &["r1", "r7", "r7-wide"],
-        run: |lab, note| note.adopt(wider_lstm(lab)),
+        run: wider_lstm,
         ..Analysis::STATEMENT
     },
     Analysis {
@@ -33,129 +21,63 @@ pub const ROWS: &[Analysis] = &[
         summary: "The theorem's Transformers use normalised ReLU attention, the trained ones softmax. The same network is trained with \
               (1/t)ReLU in its place, by the same recipe, and asked the same questions.",
         needs: &["r1", "r1-relu"],
-        run: |lab, note| note.adopt(relu_attention(lab)),
+        run: relu_attention,
         ..Analysis::STATEMENT
     },
 ];
 
-/// A network of linear regression at its last layer.
-struct Last {
-    path: std::sync::Arc<Trajectory>,
-    layer: u64,
-}
+const TRANSFORMER: Setting = ISOTROPIC;
+const LSTM: Setting = Setting { network: "r7", who: "LSTM, 256 wide", ..ISOTROPIC };
+const WIDE_LSTM: Setting = Setting { network: "r7-wide", who: "LSTM, 512 wide", ..ISOTROPIC };
+const RELU: Setting = Setting { network: "r1-relu", who: "Transformer (ReLU)", ..ISOTROPIC };
 
-impl Last {
-    fn of(lab: &Lab, network: &str) -> Result<Last> {
-        let layers = lab.layers(network)?;
-        Ok(Last { path: lab.path(network, &ISOTROPIC.data, &layers)?, layer: layers.last() })
-    }
-
-    /// Squared errors, one per prompt: over all positions, or after t pairs.
-    fn squares(&self, prompts: &Prompts, t: Option<usize>) -> Vec<f64> {
-        match t {
-            Some(t) => self.path.squared_errors(prompts, self.layer, t),
-            None => {
-                let s = self.path.steps.position(self.layer).expect("recorded");
-                self.path
-                    .errors(prompts, s)
-                    .rows()
-                    .into_iter()
-                    .map(|r| r.iter().map(|e| e * e).sum())
-                    .collect()
-            }
-        }
-    }
-}
-
-/// The error of one network over another's on the same prompts.
-fn ratio(lab: &Lab, prompts: &Prompts, [one, other]: [&Last; 2], t: Option<usize>) -> Estimate {
-    let (one, other) = (one.squares(prompts, t), other.squares(prompts, t));
-    bootstrap(lab.seed, prompts.count(), |chosen| {
-        let of = |squares: &[f64]| chosen.iter().map(|&b| squares[b]).sum::<f64>();
-        of(&one) / of(&other)
-    })
-}
-
-fn curves(id: &str, title: &str, lab: &Lab, networks: &[(&str, &Last)], prompts: &Prompts) -> Figure {
-    let panel = |(name, of): &(&str, &Last)| {
-        let layers = of.path.steps.as_slice();
-        Panel::Lines(by_length(name, &of.path, prompts, layers))
+/// The error of one network's last layer over another's: over all positions, or after `t` pairs.
+fn last_over(lab: &Lab, one: &Setting, other: &Setting, t: Option<usize>) -> Result<Estimate> {
+    let errors = |of: &Setting| -> Result<Vec<f64>> {
+        let (path, prompts) = (of.layers(lab)?, of.prompts(lab)?);
+        let last = path.steps.last();
+        Ok(t.map_or_else(|| squares(&path, &prompts, last), |t| path.squared_errors(&prompts, last, t)))
     };
-    Figure {
-        id: id.into(),
-        title: title.into(),
-        caption: format!(
-            "Mean squared error over d after t pairs, layer by layer ({}, {} prompts).",
-            ISOTROPIC.words, lab.count
-        ),
-        panels: networks.iter().map(panel).collect(),
-    }
+    Ok(ratio(lab.seed, &errors(one)?, &errors(other)?))
 }
 
-fn wider_lstm(lab: &Lab) -> Result<Outcome> {
-    let prompts = lab.sample(&LSTM.data)?;
-    let (usual, wide) = (Last::of(lab, "r7")?, Last::of(lab, "r7-wide")?);
-    let transformer = Last::of(lab, "r1")?;
-    let figure = "q8-wider";
-    let claims = vec![
-        Claim::of(
-            "Q8.no-better",
-            Kind::Paper,
-            "Error of the wider LSTM over the usual one's, all positions",
-            ratio(lab, &prompts, [&wide, &usual], None),
-            Bound::Within(0.9, 1.1),
-        )
-        .quoted("increasing the size would not substantively change our results")
-        .figure(figure),
-        Claim::of(
-            "Q8.still-behind",
-            Kind::Paper,
-            "Error of the wider LSTM over the Transformer's, after 40 pairs",
-            ratio(lab, &prompts, [&wide, &transformer], Some(LAST)),
-            Bound::AtLeast(10.0),
-        )
-        .quoted("much higher mean-squared error than Transformers")
-        .figure(figure),
-    ];
-    let networks = [("LSTM, 256 wide", &usual), ("LSTM, 512 wide", &wide)];
-    let figure = curves(figure, "Two LSTMs, layer by layer", lab, &networks, &prompts);
-    Ok(Outcome { claims, figures: vec![figure], tables: vec![] })
-}
-
-fn relu_attention(lab: &Lab) -> Result<Outcome> {
-    let setting = Setting { network: "r1-relu", who: "Transformer (ReLU)", ..ISOTROPIC };
-    let prompts = lab.sample(&setting.data)?;
-    let (softmax, relu) = (Last::of(lab, "r1")?, Last::of(lab, setting.network)?);
-    let newton = Compared::new(lab, &setting, setting.newton, Measure::Errors(View::default()))?;
-    let (errors, map) = ("q10-relu", "q10-map");
-    let claims = vec![
-        Claim::of(
-            "Q10.as-well",
-            Kind::Paper,
-            "Error with ReLU over that with softmax, all positions",
-            ratio(lab, &prompts, [&relu, &softmax], None),
-            Bound::Within(0.9, 1.1),
-        )
-        .quoted("does not hurt model performance")
-        .figure(errors),
-        Claim::of(
-            "Q10.last",
-            Kind::Paper,
-            "Error with ReLU over that with softmax, after 40 pairs",
-            ratio(lab, &prompts, [&relu, &softmax], Some(LAST)),
-            Bound::None,
-        )
-        .figure(errors),
-        newton.trend_claim("Q10.newton-linear", Trend::Linear, "linear trend", map),
-    ];
-    let networks = [("softmax", &softmax), ("ReLU", &relu)];
-    let maps = Figure {
-        id: map.into(),
-        title: "ReLU attention against Newton".into(),
-        caption: format!("SimE ({}, {} prompts). {}", setting.words, lab.count, newton.describe()),
-        panels: vec![newton.panel("SimE with Newton"), newton.best_panel(Scale::Linear)],
+/// The errors of networks by pairs read, layer by layer.
+fn draw(lab: &Lab, note: &mut Notebook, name: &str, title: &str, all: &[(&str, &Setting)]) -> Result<()> {
+    let panel = |(label, of): &(&str, &Setting)| {
+        let path = of.layers(lab)?;
+        Ok(by_pairs(label, &path, &*of.prompts(lab)?, path.steps.as_slice()))
     };
-    let title = "Softmax and ReLU attention, layer by layer";
-    let figures = vec![curves(errors, title, lab, &networks, &prompts), maps];
-    Ok(Outcome { claims, figures, tables: vec![] })
+    let caption = format!(
+        "Mean squared error over d after t pairs, layer by layer ({}, {} prompts).",
+        ISOTROPIC.words, lab.count
+    );
+    note.figure(name, title, caption, all.iter().map(panel).collect::<Result<Vec<_>>>()?);
+    Ok(())
+}
+
+fn wider_lstm(lab: &Lab, note: &mut Notebook) -> Result<()> {
+    note.claim("no-better", last_over(lab, &WIDE_LSTM, &LSTM, None)?, Within(0.9, 1.1))
+        .says("Error of the wider LSTM over the usual one's, all positions")
+        .quoted("increasing the size would not substantively change our results");
+    note.claim("still-behind", last_over(lab, &WIDE_LSTM, &TRANSFORMER, Some(LAST))?, AtLeast(10.0))
+        .says("Error of the wider LSTM over the Transformer's, after 40 pairs")
+        .quoted("much higher mean-squared error than Transformers");
+    let both = [&LSTM, &WIDE_LSTM].map(|of| (of.who, of));
+    draw(lab, note, "wider", "Two LSTMs, layer by layer", &both)
+}
+
+fn relu_attention(lab: &Lab, note: &mut Notebook) -> Result<()> {
+    let newton = RELU.errors(lab, RELU.newton)?;
+    note.claim("as-well", last_over(lab, &RELU, &TRANSFORMER, None)?, Within(0.9, 1.1))
+        .says("Error with ReLU over that with softmax, all positions")
+        .quoted("does not hurt model performance");
+    note.claim("last", last_over(lab, &RELU, &TRANSFORMER, Some(LAST))?, Bound::None)
+        .says("Error with ReLU over that with softmax, after 40 pairs");
+    note.trend("newton-linear", &newton, Trend::Linear).quoted("linear trend").figure("map");
+    let both = [("softmax", &TRANSFORMER), ("ReLU", &RELU)];
+    draw(lab, note, "relu", "Softmax and ReLU attention, layer by layer", &both)?;
+    let caption = format!("SimE ({}, {} prompts). {}", RELU.words, lab.count, newton.describe());
+    let panels: [Panel; 2] = [newton.map_panel("SimE with Newton").into(), newton.best_panel().into()];
+    note.figure("map", "ReLU attention against Newton", caption, panels);
+    Ok(())
 }

@@ -3,13 +3,8 @@
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
-use crate::analyses::{Analysis, DIM, LAST, Lab, Outcome, POINTS};
-use crate::data::prompts::{Prompts, Task};
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series};
+use crate::analyses::kit::prelude::*;
 use crate::linalg::{gram, least_squares};
-use crate::stats::{Estimate, bootstrap};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -21,7 +16,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               prompts of its own, as is the best step size, and judged on others: where all prompts share one eigenbasis, and where each has \
               its own, as in the paper. A sparse one, the inverse diagonal of each prompt's own S, is tried as well.",
     needs: &[],
-    run: |lab, note| note.adopt(run(lab)),
+    run,
     ..Analysis::STATEMENT
 }];
 
@@ -159,10 +154,9 @@ fn speed_up(lab: &Lab, without: &Descent, with: &Descent) -> Estimate {
     })
 }
 
-fn run(lab: &Lab) -> Result<Outcome> {
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let count = lab.count.min(PROMPTS);
-    let mut panels = Vec::new();
-    let mut found = Vec::new();
+    let (mut panels, mut found) = (Vec::new(), Vec::new());
     for (inputs, title) in [(RANDOM, "a basis per prompt"), (SHARED, "one basis for all")] {
         let task = Task::new("linear", inputs, DIM, POINTS)?;
         // of one stream, so that a shared basis is shared by both
@@ -173,54 +167,28 @@ fn run(lab: &Lab) -> Result<Outcome> {
             Descent::new(Preconditioner::Fixed, &learn, &judge, "best fixed P"),
             Descent::new(Preconditioner::Diagonal, &learn, &judge, "diagonal of each S"),
         ];
-        let series = descents.iter().map(|descent| {
+        let curves = descents.iter().map(|descent| {
             let mean = |row: &Vec<f64>| row.iter().sum::<f64>() / row.len() as f64;
             Series::new(descent.label, steps().into_iter().zip(descent.errors.iter().map(mean)).collect())
         });
-        panels.push(Panel::Lines(LinesPanel {
-            title: title.into(),
-            x: Axis::new("steps", Scale::Log2),
-            y: Axis::new("relative squared error of w", Scale::Log10).range(1e-4, 4.0),
-            series: series.collect(),
-            references: vec![],
-        }));
+        let y = Axis::log10("relative squared error of w").range(1e-4, 4.0);
+        panels.push(LinesPanel::new(Axis::log2("steps"), y, curves).titled(title));
         found.push(descents);
     }
-    let claim = |id: &str, what: &str, value: Estimate, bound: Bound, quoted: &str| {
-        Claim::of(id, Kind::Paper, what, value, bound).quoted(quoted).figure("q11-steps")
-    };
-    let (random, shared) = (&found[0], &found[1]);
-    let claims = vec![
-        claim(
-            "Q11.random-bases",
-            "How many times fewer steps to a relative squared error of w of 1 % with the best fixed P, a basis per prompt",
-            speed_up(lab, &random[0], &random[1]),
-            Bound::AtMost(1.25),
-            "no fixed preconditioner works across the data distribution",
-        ),
-        claim(
-            "Q11.shared-basis",
-            "The same where all prompts share one basis",
-            speed_up(lab, &shared[0], &shared[1]),
-            Bound::AtLeast(5.0),
-            "preconditioning can make the data well-conditioned",
-        ),
-        claim(
-            "Q11.sparse",
-            "The same with the inverse diagonal of each prompt's own S, a basis per prompt",
-            speed_up(lab, &random[0], &random[2]),
-            Bound::AtMost(2.0),
-            "no sparse preconditioner",
-        ),
-    ];
-    let figure = Figure {
-        id: "q11-steps".into(),
-        title: "Preconditioned gradient descent".into(),
-        caption: format!(
-            "Mean of ‖w − w_k‖²/‖w‖² after {LAST} pairs (κ=100, d={DIM}, {count} prompts; P and step size from \
-             {count} others)."
-        ),
-        panels,
-    };
-    Ok(Outcome { claims, figures: vec![figure], tables: vec![] })
+    let [random, shared] = [&found[0], &found[1]];
+    note.claim("random-bases", speed_up(lab, &random[0], &random[1]), AtMost(1.25))
+        .says("How many times fewer steps to a relative squared error of w of 1 % with the best fixed P, a basis per prompt")
+        .quoted("no fixed preconditioner works across the data distribution");
+    note.claim("shared-basis", speed_up(lab, &shared[0], &shared[1]), AtLeast(5.0))
+        .says("The same where all prompts share one basis")
+        .quoted("preconditioning can make the data well-conditioned");
+    note.claim("sparse", speed_up(lab, &random[0], &random[2]), AtMost(2.0))
+        .says("The same with the inverse diagonal of each prompt's own S, a basis per prompt")
+        .quoted("no sparse preconditioner");
+    let caption = format!(
+        "Mean of ‖w − w_k‖²/‖w‖² after {LAST} pairs (κ=100, d={DIM}, {count} prompts; P and step size from \
+         {count} others)."
+    );
+    note.figure("steps", "Preconditioned gradient descent", caption, panels);
+    Ok(())
 }
