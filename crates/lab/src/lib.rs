@@ -48,6 +48,7 @@ pub mod linalg;
 pub mod prelude;
 pub mod registry;
 pub mod stats;
+mod tensors;
 
 pub use compare::Comparison;
 pub use data::prompts::{Prompts, Questions, Task};

@@ -81,7 +81,7 @@ fn without_all_layers_the_read_in_is_left() {
         assert_eq!(found.slice(s![layer, .., ..]), found.slice(s![0, .., ..]), "layer {layer}");
     }
     assert_eq!(found.slice(s![0, .., ..]), values(&trained).slice(s![0, .., ..]));
-    assert_eq!(nothing.id().to_string(), "x:readout=trained,ablate=zero:1+zero:2+zero:3");
+    assert_eq!(nothing.id().to_string(), "x:ablate=zero:1+zero:2+zero:3,readout=trained");
 }
 
 #[test]

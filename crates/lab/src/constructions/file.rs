@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::model::checkpoint::{with_sorted_header, write_whole};
 use ndarray::{Array1, Array2};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use super::slots::Slots;
 use super::transformer::{Activation, Head, Layer, Mask, Mlp, Transformer, Weighting};
 use super::{Construction, Recipe};
 use crate::error::{Error, Result};
+use crate::tensors;
 
 /// Keys of the metadata.
 const ABOUT: &str = "iclab.construction";
@@ -22,7 +22,7 @@ const README: &str = "readme";
 /// What the tensors do not tell.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct About {
+struct ConstructionAbout {
     recipe: Recipe,
     before: usize,
     after: usize,
@@ -44,30 +44,30 @@ struct LayerAbout {
 /// Writes a construction, whole or not at all. `readme` rides along.
 pub fn write(path: &Path, construction: &Construction, readme: &str) -> Result<()> {
     let transformer = &construction.transformer;
-    let mut tensors: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
-    let mut add = |name: String, shape: &[usize], values: &mut dyn Iterator<Item = &f64>| {
-        tensors.push((name, shape.to_vec(), values.flat_map(|v| v.to_le_bytes()).collect()));
+    let mut all = Vec::new();
+    let mut add = |name: &str, shape: &[usize], values: &mut dyn Iterator<Item = &f64>| {
+        all.push(tensors::f64s(name, shape, values));
     };
-    add("read_in".into(), transformer.read_in.shape(), &mut transformer.read_in.iter());
-    add("positions".into(), transformer.positions.shape(), &mut transformer.positions.iter());
-    add("read_out".into(), transformer.read_out.shape(), &mut transformer.read_out.iter());
+    add("read_in", transformer.read_in.shape(), &mut transformer.read_in.iter());
+    add("positions", transformer.positions.shape(), &mut transformer.positions.iter());
+    add("read_out", transformer.read_out.shape(), &mut transformer.read_out.iter());
     for (l, layer) in transformer.layers.iter().enumerate() {
         for (m, head) in layer.heads.iter().enumerate() {
             for (name, map) in [("query", &head.query), ("key", &head.key), ("value", &head.value)] {
                 let matrix = map.matrix();
-                add(format!("layers.{l}.heads.{m}.{name}"), matrix.shape(), &mut matrix.iter());
+                add(&format!("layers.{l}.heads.{m}.{name}"), matrix.shape(), &mut matrix.iter());
             }
         }
         let Some(mlp) = &layer.mlp else { continue };
         for (name, map) in [("inner", &mlp.inner), ("outer", &mlp.outer)] {
             let matrix = map.matrix();
-            add(format!("layers.{l}.mlp.{name}"), matrix.shape(), &mut matrix.iter());
+            add(&format!("layers.{l}.mlp.{name}"), matrix.shape(), &mut matrix.iter());
         }
         for (name, bias) in [("inner_bias", &mlp.inner_bias), ("outer_bias", &mlp.outer_bias)] {
-            add(format!("layers.{l}.mlp.{name}"), bias.shape(), &mut bias.iter());
+            add(&format!("layers.{l}.mlp.{name}"), bias.shape(), &mut bias.iter());
         }
     }
-    let about = About {
+    let about = ConstructionAbout {
         recipe: construction.recipe.clone(),
         before: construction.before,
         after: construction.after,
@@ -77,14 +77,7 @@ pub fn write(path: &Path, construction: &Construction, readme: &str) -> Result<(
     };
     let about = serde_json::to_string(&about).expect("plain data");
     let metadata = HashMap::from([(ABOUT.to_string(), about), (README.to_string(), readme.to_string())]);
-    let bad = |e: safetensors::SafeTensorError| content(path, e.to_string());
-    let views = tensors
-        .iter()
-        .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F64, shape.clone(), bytes)?)))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(bad)?;
-    let bytes = safetensors::serialize(views, Some(metadata)).map_err(bad)?;
-    Ok(write_whole(path, &with_sorted_header(bytes))?)
+    tensors::write(path, &all, metadata)
 }
 
 impl LayerAbout {
@@ -101,16 +94,16 @@ impl LayerAbout {
 
 /// Reads a construction and trusts nothing in it.
 pub fn read(path: &Path) -> Result<Construction> {
-    let bytes =
-        std::fs::read(path).map_err(|source| Error::File { action: "read", path: path.into(), source })?;
+    let bytes = std::fs::read(path).map_err(Error::file("read", path))?;
     let foreign = |e: String| {
-        content(path, format!("not weights of a construction ({e}); accepted: what iclab construct writes"))
+        Error::content(
+            path,
+            format!("not weights of a construction ({e}); accepted: what iclab construct writes"),
+        )
     };
-    let tensors = SafeTensors::deserialize(&bytes).map_err(|e| foreign(e.to_string()))?;
-    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| foreign(e.to_string()))?;
-    let about = header.metadata().as_ref().and_then(|m| m.get(ABOUT));
-    let about = about.ok_or_else(|| foreign(format!("no metadata '{ABOUT}'")))?;
-    let about: About =
+    let (tensors, metadata) = tensors::parse(&bytes).map_err(|e| foreign(e.to_string()))?;
+    let about = metadata.get(ABOUT).ok_or_else(|| foreign(format!("no metadata '{ABOUT}'")))?;
+    let about: ConstructionAbout =
         serde_json::from_str(about).map_err(|e| foreign(format!("metadata '{ABOUT}': {e}")))?;
     Reader { path, tensors }.construction(about)
 }
@@ -121,9 +114,9 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn construction(&self, about: About) -> Result<Construction> {
+    fn construction(&self, about: ConstructionAbout) -> Result<Construction> {
         let recipe = about.recipe;
-        recipe.check().map_err(|e| content(self.path, e.to_string()))?;
+        recipe.check().map_err(|e| Error::content(self.path, e.to_string()))?;
         // Sizes are known from here on; a width beyond any construction's is not worth allocating for.
         let most = 8 * recipe.dim + 32;
         let width = about.slots.0.iter().fold(0usize, |sum, slot| sum.saturating_add(slot.size));
@@ -191,20 +184,22 @@ impl Reader<'_> {
         })
     }
 
+    fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
+        self.tensors.tensor(name).map_err(|_| self.bad(format!("tensor '{name}' is missing")))
+    }
+
     /// First axis of a tensor.
     fn rows(&self, name: &str) -> Result<usize> {
-        let view = self.tensors.tensor(name).map_err(|_| self.bad(format!("tensor '{name}' is missing")))?;
-        Ok(view.shape().first().copied().unwrap_or(0))
+        Ok(self.tensor(name)?.shape().first().copied().unwrap_or(0))
     }
 
     fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>> {
-        let view = self.tensors.tensor(name).map_err(|_| self.bad(format!("tensor '{name}' is missing")))?;
-        if view.dtype() != Dtype::F64 || view.shape() != shape {
-            let found = format!("{:?} {:?}", view.dtype(), view.shape());
+        let tensor = self.tensor(name)?;
+        if tensor.dtype() != Dtype::F64 || tensor.shape() != shape {
+            let found = format!("{:?} {:?}", tensor.dtype(), tensor.shape());
             return Err(self.bad(format!("tensor '{name}' is {found}; accepted: F64 {shape:?}")));
         }
-        let numbers: Vec<f64> =
-            view.data().as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect();
+        let numbers = tensors::numbers(&tensor);
         match numbers.iter().find(|v| !v.is_finite()) {
             Some(value) => Err(self.bad(format!("tensor '{name}' holds {value}; accepted: finite numbers"))),
             None => Ok(numbers),
@@ -221,10 +216,6 @@ impl Reader<'_> {
     }
 
     fn bad(&self, why: String) -> Error {
-        content(self.path, why)
+        Error::content(self.path, why)
     }
-}
-
-fn content(path: &Path, why: impl Into<String>) -> Error {
-    Error::Content { path: path.into(), why: why.into() }
 }

@@ -50,6 +50,14 @@ impl Positions {
         }
     }
 
+    /// The table `[p, w]` of all positions of a construction, with slot `one` filled in.
+    pub fn table(&self, slots: &Slots, columns: usize) -> Array2<f64> {
+        let mut table = Array2::zeros((columns, slots.width()));
+        self.write(slots, &mut table);
+        table.column_mut(slots.range("one").start).fill(1.0);
+        table
+    }
+
     /// `scale` · (gate of `lag`) + `offset`, as terms of a score. Slot `one` holds 1 everywhere.
     pub fn gate(&self, lag: f64, scale: f64, offset: f64) -> Vec<Wire<'static>> {
         let steep = 2.0 * scale / self.gap;

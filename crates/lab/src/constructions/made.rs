@@ -48,17 +48,17 @@ pub struct Made {
     pub readme: String,
 }
 
-/// Makes what is wished for; `tell` hears what is going on.
-pub fn make(wish: &Wish, tell: &dyn Fn(&str)) -> Result<Made> {
+/// Makes what is wished for; `progress` hears what is going on.
+pub fn make(wish: &Wish, progress: &dyn Fn(&str)) -> Result<Made> {
     let Wish { variant, iterations, dim, pairs, .. } = *wish;
-    tell("sampling prompts");
+    progress("sampling prompts");
     let prompts =
         Task::new("linear", &wish.inputs, dim, pairs + 1)?.sample(wish.seed, "construct", 0, CHECKED_ON);
     let limit = step_limit(variant, &prompts, pairs);
     let step = checked_step(wish, limit)?;
     let construction =
         build(&Recipe { variant, iterations, dim, pairs, step, label_bound: label_bound(&prompts) })?;
-    tell("comparing with the algorithm");
+    progress("comparing with the algorithm");
     let (algorithm, deviation) = largest_deviation(&construction, &prompts)?;
     let measured = format!(
         "Largest deviation from {algorithm} over {CHECKED_ON} prompts of {} inputs, relative to the size of predictions: {}.",

@@ -6,10 +6,9 @@
 use ndarray::{Array1, Array2};
 
 use super::gate::Positions;
-use super::map::Map;
+use super::layers::times;
 use super::slots::{Slots, Wire};
-use super::times;
-use super::transformer::{Activation, Head, Layer, Mask, Mlp, Weighting};
+use super::transformer::{Activation, Head, Layer, Mlp, Weighting};
 
 /// *mov* by normalised ReLU: each column receives `wires` from the column `lag` before it. Columns whose slot `except`
 /// holds 1 receive nothing. `columns` is N.
@@ -39,7 +38,7 @@ pub fn aff(slots: &Slots, activation: Activation, terms: &[(&str, f64)], bias: f
     let mut wires: Vec<Wire> = terms.iter().map(|&(from, c)| (from, to, c)).collect();
     wires.push((to, to, -1.0));
     let mlp = linear_mlp(slots, activation, &wires, bias, to);
-    Layer { heads: vec![], mlp: Some(mlp), ..Layer::attention("aff", vec![]) }
+    Layer { mlp: Some(mlp), ..Layer::attention("aff", vec![]) }
 }
 
 /// An MLP that adds a linear map (and a bias) to the slot `to`: units z and −z for each entry.
@@ -56,8 +55,7 @@ pub fn linear_mlp(slots: &Slots, activation: Activation, wires: &[Wire], bias: f
             outer[[row, unit]] = sign;
         }
     }
-    let outer_bias = Array1::zeros(width);
-    Mlp { activation, inner: Map::of(&inner), inner_bias, outer: Map::of(&outer), outer_bias }
+    Mlp::new(activation, &inner, inner_bias, &outer)
 }
 
 /// *mul* of a number and a vector in each column, by ReLU attention: `to` += number · vector.
@@ -70,12 +68,7 @@ pub fn mul(
     bound: f64,
     (number, vector, to): (&str, &str, &str),
 ) -> Layer {
-    let head = |sign: f64| {
-        let mut score = positions.gate(0.0, bound, -bound);
-        score.push((number, "one", sign));
-        Head::wired(slots, &score, &[(vector, to, sign * columns as f64)])
-    };
-    Layer::attention("mul", vec![head(1.0), head(-1.0)])
+    gated(slots, positions, columns, bound, (number, "one"), (vector, to))
 }
 
 /// *mul* of a row and a column vector in each column, by ReLU attention: `to` += ⟨left, right⟩, for |⟨left, right⟩| < 2·bound
@@ -87,10 +80,22 @@ pub fn inner_product(
     bound: f64,
     (left, right, to): (&str, &str, &str),
 ) -> Layer {
+    gated(slots, positions, columns, bound, (left, right), ("one", to))
+}
+
+/// Two heads that look at their own column alone: its weight is ±⟨left, right⟩, and `from` goes `to` with that sign.
+fn gated(
+    slots: &Slots,
+    positions: &Positions,
+    columns: usize,
+    bound: f64,
+    (left, right): (&str, &str),
+    (from, to): (&str, &str),
+) -> Layer {
     let head = |sign: f64| {
         let mut score = positions.gate(0.0, bound, -bound);
         score.push((left, right, sign));
-        Head::wired(slots, &score, &[("one", to, sign * columns as f64)])
+        Head::wired(slots, &score, &[(from, to, sign * columns as f64)])
     };
     Layer::attention("mul", vec![head(1.0), head(-1.0)])
 }
@@ -124,13 +129,7 @@ pub fn mul_gelu(
             }
         }
     }
-    let mlp = Mlp {
-        activation: Activation::Gelu,
-        inner: Map::of(&inner),
-        inner_bias: Array1::zeros(units),
-        outer: Map::of(&outer),
-        outer_bias: Array1::zeros(width),
-    };
+    let mlp = Mlp::new(Activation::Gelu, &inner, Array1::zeros(units), &outer);
     Layer { mlp: Some(mlp), ..Layer::attention("mul", vec![]) }
 }
 
@@ -153,7 +152,7 @@ pub fn sum_softmax(slots: &Slots, present: usize, wires: &[Wire]) -> Layer {
 
 /// *div*: `to` += numerator / |denominator|, by softmax and a GELU MLP of the given scale.
 ///
-/// Under weights ∝ ω e^{cu} on nodes u between −L and L, the distance L − |u| has mean 1/|c|: the exponential law. The columns
+/// Under weights ∝ ω e^{cu} on nodes u between −L and L, the distance L − |u| has mean 1/|c|: the exponential distribution. The columns
 /// themselves serve as nodes ([`reciprocal_grid`]); slot `reciprocal` receives the mean, and the MLP multiplies.
 pub fn div(
     slots: &Slots,
@@ -164,13 +163,7 @@ pub fn div(
     let head = Head::wired(slots, &score, &[("distance", reciprocal, 1.0)]);
     let size = slots.range(numerator).len();
     let product = mul_gelu(slots, scale, (size, 1, 1), (numerator, reciprocal, to));
-    Layer {
-        name: "div".into(),
-        mask: Mask::Full,
-        weighting: Weighting::Softmax,
-        heads: vec![head],
-        mlp: product.mlp,
-    }
+    Layer { weighting: Weighting::Softmax, mlp: product.mlp, ..Layer::attention("div", vec![head]) }
 }
 
 /// Writes slots `node`, `distance` and `log_weight` of a table `[p,w]`: the two ends of [−L, L] with nodes whose distance from

@@ -5,16 +5,10 @@
 //! ([`Misprints`]): the second head of each pair has the opposite value matrix, the first layer leaves the test column out,
 //! and the iteration queries with T x.
 
-use std::sync::Arc;
-
-use ndarray::Array2;
-
-use super::compact::{ends, newton_layer};
-use super::gate::Positions;
+use super::layers::{Layers, OPPOSITE, newton, pair};
 use super::operations::{aff, mov, mul, sum_with_two_heads};
-use super::slots::Slots;
-use super::transformer::{Activation, Layer, Transformer};
-use super::{Construction, Misprints, OPPOSITE, Recipe, pair};
+use super::transformer::{Activation, Layer};
+use super::{Construction, Misprints, Positions, Recipe, Slots};
 
 /// Builds it.
 pub fn build(recipe: &Recipe, misprints: Misprints) -> Construction {
@@ -37,39 +31,28 @@ pub fn build(recipe: &Recipe, misprints: Misprints) -> Construction {
         ("test", 1, "1 in the test column"),
     ]);
     let positions = Positions::two_circles(columns);
-    let mut table = Array2::zeros((columns, slots.width()));
-    positions.write(&slots, &mut table);
-    table.column_mut(slots.range("one").start).fill(1.0);
+    let mut table = positions.table(&slots, columns);
     table[[columns - 1, slots.range("test").start]] = 1.0;
 
-    let second = misprints.second();
     let except = (!misprints.test_inside).then_some("test");
     let twice = [("x", "a", 1.0), ("x", "b", 1.0)];
-    let mut layers = vec![
-        mov(&slots, &positions, columns, 0.0, &twice, except),
-        Layer::attention("gather", pair(&slots, &[("b", "b", 1.0)], &[("b", "a", n * recipe.step)], second)),
-        aff(&slots, Activation::Relu, &[("a", 1.0), ("b", -1.0)], 0.0, "a"),
-    ];
-    let newton = Arc::new(newton_layer(&slots, n, misprints));
-    let tail = [
-        mov(&slots, &positions, columns, 1.0, &[("a", "a", 1.0)], None),
-        mul(&slots, &positions, columns, recipe.label_bound, ("y", "a", "p")),
-        sum_with_two_heads(&slots, columns, &[("p", "w", 1.0)]),
-        mov(&slots, &positions, columns, 1.0, &[("w", "v", 1.0)], None),
-        // Only the test column has a value, so that ⟨v, x_test⟩ needs no gate and no bound.
-        Layer::attention("mul", pair(&slots, &[("v", "x", n)], &[("test", "out", 1.0)], OPPOSITE)),
-    ];
-    let before = layers.len();
-    let mut layers: Vec<Arc<Layer>> = layers.drain(..).map(Arc::new).collect();
-    layers.extend(std::iter::repeat_n(newton, recipe.iterations));
-    layers.extend(tail.into_iter().map(Arc::new));
-    let (read_in, read_out) = ends(&slots, d, "x");
-    let transformer = Transformer { slots, read_in, positions: table, layers, read_out };
-    Construction {
-        recipe: recipe.clone(),
-        transformer,
-        before,
-        after: 5,
-        query_is_seen: misprints.test_inside,
-    }
+    let gather = pair(&slots, &[("b", "b", 1.0)], &[("b", "a", n * recipe.step)], misprints.second());
+    // Only the test column has a value, so that ⟨v, x_test⟩ needs no gate and no bound.
+    let last = pair(&slots, &[("v", "x", n)], &[("test", "out", 1.0)], OPPOSITE);
+    let layers = Layers {
+        before: vec![
+            mov(&slots, &positions, columns, 0.0, &twice, except),
+            Layer::attention("gather", gather),
+            aff(&slots, Activation::Relu, &[("a", 1.0), ("b", -1.0)], 0.0, "a"),
+        ],
+        iteration: newton(&slots, n, misprints),
+        after: vec![
+            mov(&slots, &positions, columns, 1.0, &[("a", "a", 1.0)], None),
+            mul(&slots, &positions, columns, recipe.label_bound, ("y", "a", "p")),
+            sum_with_two_heads(&slots, columns, &[("p", "w", 1.0)]),
+            mov(&slots, &positions, columns, 1.0, &[("w", "v", 1.0)], None),
+            Layer::attention("mul", last),
+        ],
+    };
+    Construction { query_is_seen: misprints.test_inside, ..layers.assemble(recipe, slots, "x", table) }
 }

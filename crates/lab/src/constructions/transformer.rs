@@ -274,6 +274,17 @@ fn softmax(mut row: ndarray::ArrayViewMut1<f64>) {
 }
 
 impl Mlp {
+    /// From inner weights `[u,w]`, their bias `[u]` and outer weights `[w,u]`, without an outer bias.
+    pub fn new(
+        activation: Activation,
+        inner: &Array2<f64>,
+        inner_bias: Array1<f64>,
+        outer: &Array2<f64>,
+    ) -> Mlp {
+        let outer_bias = Array1::zeros(outer.nrows());
+        Mlp { activation, inner: Map::of(inner), inner_bias, outer: Map::of(outer), outer_bias }
+    }
+
     /// `mlp(h)` for hidden states `[p, w]`.
     fn change(&self, h: ArrayView2<f64>) -> Array2<f64> {
         let mut units = Array2::zeros((h.nrows(), self.inner_bias.len()));

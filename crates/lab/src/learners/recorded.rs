@@ -9,7 +9,7 @@ use std::path::Path;
 use engine::hash::fnv1a_of;
 use engine::model::checkpoint;
 use ndarray::{Array3, Array4, Axis};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::Dtype;
 
 use super::steps::Steps;
 use super::{Learner, Trajectory, Unit};
@@ -17,6 +17,7 @@ use crate::data::npz::Reader;
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::registry::Id;
+use crate::tensors;
 
 /// Predictions that a learner made once.
 pub struct Recorded {
@@ -88,14 +89,9 @@ impl Recorded {
         let values: Vec<u8> = self.values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect();
         let marks: Vec<u8> = self.marks.iter().flatten().flat_map(|m| m.to_le_bytes()).collect();
         let (s, b, t) = self.values.dim();
-        let bad = |e: safetensors::SafeTensorError| Error::content(path, e.to_string());
-        let tensors = [
-            (VALUES, TensorView::new(Dtype::F32, vec![s, b, t], &values).map_err(bad)?),
-            (MARKS, TensorView::new(Dtype::U64, vec![b], &marks).map_err(bad)?),
-        ];
-        let entries = HashMap::from([(LAYERS.into(), self.steps.to_string())]);
-        let bytes = safetensors::serialize(tensors, Some(entries)).map_err(bad)?;
-        Ok(checkpoint::write_whole(path, &checkpoint::with_sorted_header(bytes))?)
+        let all =
+            [(VALUES.into(), Dtype::F32, vec![s, b, t], values), (MARKS.into(), Dtype::U64, vec![b], marks)];
+        tensors::write(path, &all, HashMap::from([(LAYERS.into(), self.steps.to_string())]))
     }
 
     /// Reads `predictions.safetensors`; `name` is for tables and legends.
@@ -110,10 +106,8 @@ impl Recorded {
     }
 
     fn parse(bytes: &[u8], name: &str) -> Result<Recorded, String> {
-        let whole = |e: safetensors::SafeTensorError| format!("not a whole safetensors file: {e}");
-        let file = SafeTensors::deserialize(bytes).map_err(whole)?;
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(whole)?;
-        let entries = header.metadata().clone().unwrap_or_default();
+        let (file, entries) =
+            tensors::parse(bytes).map_err(|e| format!("not a whole safetensors file: {e}"))?;
         let layers = entries.get(LAYERS).ok_or(format!("its metadata hold no '{LAYERS}'"))?;
         let steps = Steps::parse(layers).map_err(|e| e.to_string())?;
         let tensor = |name: &str, dtype: Dtype| match file.tensor(name) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::interchange;
 
-use super::saved::{Saved, beside, hash};
+use super::saved::{SavedReadOuts, beside, hash};
 use super::{Options, Probed};
 use crate::Progress;
 use crate::data::seed::Seed;
@@ -104,14 +104,14 @@ impl LoadedNetwork {
         let mut notes = Vec::new();
         let asked = self.task.clone().or(task);
         // Other wishes neither use nor replace what is saved.
-        match (usual && path.is_file()).then(|| Saved::read(&path)) {
+        match (usual && path.is_file()).then(|| SavedReadOuts::read(&path)) {
             Some(Ok(saved)) if saved.checkpoint != hash => {
                 notes.push(format!("{} belongs to other weights and is replaced", path.display()));
             }
             Some(Ok(saved))
                 if saved.fits(&self.weights) && asked.as_ref().is_none_or(|task| *task == saved.task) =>
             {
-                let Saved { read_outs, fit, task, seed, .. } = saved;
+                let SavedReadOuts { read_outs, fit, task, seed, .. } = saved;
                 let probed = Probed::new(self.name, self.weights, read_outs, Some(fit));
                 return Ok(LoadedProbe { probed, task, seed, saved: Some(path), notes });
             }
@@ -127,7 +127,7 @@ impl LoadedNetwork {
         if usual {
             let fit = probed.fit.clone().expect("just fitted");
             let read_outs = probed.read_outs.clone();
-            let saved = Saved { checkpoint: hash, task: spec.clone(), seed, fit, read_outs };
+            let saved = SavedReadOuts { checkpoint: hash, task: spec.clone(), seed, fit, read_outs };
             if let Err(error) = saved.write(&path) {
                 notes.push(format!(
                     "the read-outs are not saved, so the next command fits them again: {error}"

@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::Dtype;
 
 use super::fit::Fit;
 use super::read::{ReadOut, ReadPoint};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::networks::Weights;
 use crate::networks::experiment::TaskSpec;
+use crate::tensors;
 
 /// Read-outs, and all that they depend on.
-pub struct Saved {
+pub struct SavedReadOuts {
     /// Of the weights they were fitted to.
     pub checkpoint: String,
     /// The prompts they were fitted to.
@@ -51,12 +52,11 @@ pub fn beside(checkpoint: &Path) -> PathBuf {
     }
 }
 
-impl Saved {
+impl SavedReadOuts {
     /// Writes the file, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
         let flat: Vec<f64> = self.read_outs.iter().flat_map(ReadOut::affine).collect();
-        let bytes: Vec<u8> = flat.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let shape = vec![self.read_outs.len(), flat.len() / self.read_outs.len()];
+        let shape = [self.read_outs.len(), flat.len() / self.read_outs.len()];
         let entries = HashMap::from([
             (CHECKPOINT.into(), self.checkpoint.clone()),
             (TASK.into(), toml::to_string(&self.task).expect("a plain table")),
@@ -64,20 +64,14 @@ impl Saved {
             (FIT.into(), serde_json::to_string(&self.fit).expect("plain data")),
             (VERSION.into(), CURRENT.into()),
         ]);
-        let bad = |e: safetensors::SafeTensorError| Error::Content { path: path.into(), why: e.to_string() };
-        let view = TensorView::new(Dtype::F64, shape, &bytes).map_err(bad)?;
-        let bytes = safetensors::serialize([(TENSOR, view)], Some(entries)).map_err(bad)?;
-        let bytes = engine::model::checkpoint::with_sorted_header(bytes);
-        Ok(engine::model::checkpoint::write_whole(path, &bytes)?)
+        tensors::write(path, &[tensors::f64s(TENSOR, &shape, &flat)], entries)
     }
 
     /// Reads a file; the error says in words what is wrong with it.
-    pub fn read(path: &Path) -> Result<Saved, String> {
+    pub fn read(path: &Path) -> Result<SavedReadOuts, String> {
         let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
-        let whole = |e: safetensors::SafeTensorError| format!("not a whole safetensors file: {e}");
-        let file = SafeTensors::deserialize(&bytes).map_err(whole)?;
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(whole)?;
-        let entries = header.metadata().clone().unwrap_or_default();
+        let (file, entries) =
+            tensors::parse(&bytes).map_err(|e| format!("not a whole safetensors file: {e}"))?;
         let entry = |key: &str| entries.get(key).ok_or(format!("its metadata hold no '{key}'"));
         if entry(VERSION)? != CURRENT {
             return Err("another version of iclab wrote it".into());
@@ -93,15 +87,14 @@ impl Saved {
                 tensor.dtype()
             ));
         }
-        let values = tensor.data().as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b));
-        let values: Vec<f64> = values.collect();
+        let values = tensors::numbers(&tensor);
         if values.len() != layers * width || values.iter().any(|v| !v.is_finite()) {
             return Err("its read-outs are not finite numbers".into());
         }
         let state = |layer| if layer + 1 == layers && !fit.raw { ReadPoint::Final } else { ReadPoint::Raw };
         let read_outs = values.chunks_exact(width).enumerate();
         let read_outs = read_outs.map(|(l, affine)| ReadOut::new(affine.to_vec(), state(l))).collect();
-        Ok(Saved { checkpoint: entry(CHECKPOINT)?.clone(), task, seed, fit, read_outs })
+        Ok(SavedReadOuts { checkpoint: entry(CHECKPOINT)?.clone(), task, seed, fit, read_outs })
     }
 
     /// Whether it has a read-out of the right width for every layer of a network.
