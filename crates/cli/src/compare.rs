@@ -7,11 +7,12 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lab::compare::plan::{Measure, OWN_STEPS, Plan, Source};
 use lab::{Steps, learners};
+use report::About;
 
 use crate::error::{Error, Result};
 use crate::output::{Directory, write_file};
 use crate::task::TaskArgs;
-use crate::{plan, progress, reproduce};
+use crate::{plan, progress};
 
 /// Compare two learners at all pairs of their steps
 ///
@@ -112,23 +113,17 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let spinner = progress::spinner("preparing");
     let (found, notes) = plan.run(&|what| spinner.set_message(what.to_string()))?;
     spinner.suspend(|| notes.iter().for_each(|note| eprintln!("note: {note}")));
-    let (findings, result) = (found.findings(&plan), found.json(&plan));
+    let (mut findings, result) = (found.findings(&plan), found.json(&plan));
     spinner.set_message("drawing");
-    let about = report::About {
-        title: findings.title.clone(),
-        purpose: findings.summary.clone(),
-        version: env!("CARGO_PKG_VERSION").into(),
+    findings.seconds = start.elapsed().as_secs_f64();
+    let about = About {
         command: "iclab compare --plan plan.toml --out DIR".into(),
         seed: plan.task.seed,
         prompts: found.map.prompts(),
-        seconds: start.elapsed().as_secs_f64(),
-        plan_hash: plan::hash(&plan),
-        machine: reproduce::machine(),
-        ..Default::default()
+        ..About::default()
     };
-    report::write(std::slice::from_ref(&findings), &about, directory.path())?;
+    plan::write_page(&plan, &findings, about, directory.path())?;
     write_file(&directory.path().join("result.json"), format!("{result:#}\n").as_bytes())?;
-    plan::write(&plan, directory.path())?;
     directory.finish()?;
     spinner.finish_and_clear();
     if args.json {

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use lab::findings::Findings;
+use report::About;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::output::{PLAN, write_file};
+use crate::output::{PLAN, machine, write_file};
 
 /// Hash of a plan, 16 hex digits (FNV-1a over its TOML): names the same experiment on every machine.
 pub fn hash(plan: &impl Serialize) -> String {
@@ -25,6 +27,21 @@ pub fn write(plan: &impl Serialize, dir: &Path) -> Result<()> {
         hash(plan)
     );
     write_file(&dir.join(PLAN), (head + &text(plan)).as_bytes())
+}
+
+/// Writes one analysis as a page, with the plan it came from; `about` gives the command, the prompts and the seed.
+pub fn write_page(plan: &impl Serialize, findings: &Findings, about: About, dir: &Path) -> Result<()> {
+    let about = About {
+        title: findings.title.clone(),
+        purpose: findings.summary.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        seconds: findings.seconds,
+        plan_hash: hash(plan),
+        machine: machine(),
+        ..about
+    };
+    report::write(std::slice::from_ref(findings), &about, dir)?;
+    write(plan, dir)
 }
 
 /// Reads a plan, refusing fields that do not exist.

@@ -6,11 +6,12 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use lab::networks::experiment::TaskSpec;
 use lab::probe::{self, LayerTable, LoadedProbe, Method, Options};
+use report::About;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::output::{Directory, print_aligned};
-use crate::{plan, progress, reproduce};
+use crate::output::{Directory, print_aligned, print_json};
+use crate::{plan, progress};
 
 /// How read-outs are fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -138,8 +139,8 @@ fn write_report(args: &ProbeArgs, out: &Path) -> Result<()> {
     let directory = Directory::begin(out)?;
     let spinner = progress::spinner("reading the network");
     let tell = |what: &str| spinner.set_message(what.to_string());
-    let (option, count) =
-        (if args.interventions { "interventions" } else { "over-training" }, args.look as usize);
+    let count = args.look as usize;
+    let option = if args.interventions { "interventions" } else { "over-training" };
     let mut findings = if args.interventions {
         let opened = args.open(&args.options(), &tell)?;
         spinner.suspend(|| opened.notes.iter().for_each(|note| eprintln!("note: {note}")));
@@ -150,22 +151,12 @@ fn write_report(args: &ProbeArgs, out: &Path) -> Result<()> {
     findings.seconds = start.elapsed().as_secs_f64();
     let (run, analysis) = (args.run.display().to_string(), findings.analysis.clone());
     let plan = Plan { command: "probe".into(), run, analysis, prompts: count };
-    let about = report::About {
-        title: findings.title.clone(),
-        purpose: findings.summary.clone(),
-        command: format!("iclab probe RUN --{option}"),
-        prompts: count,
-        seconds: findings.seconds,
-        plan_hash: plan::hash(&plan),
-        machine: reproduce::machine(),
-        ..report::About::default()
-    };
-    report::write(std::slice::from_ref(&findings), &about, directory.path())?;
-    plan::write(&plan, directory.path())?;
+    let about = About { command: format!("iclab probe RUN --{option}"), prompts: count, ..About::default() };
+    plan::write_page(&plan, &findings, about, directory.path())?;
     directory.finish()?;
     spinner.finish_and_clear();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings.tables).map_err(report::Error::from)?);
+        print_json(&findings.tables)?;
     } else {
         findings.tables.iter().for_each(print_aligned);
         println!("{}", out.join("index.html").display());
