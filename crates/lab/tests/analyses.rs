@@ -1,4 +1,4 @@
-//! Laws over the analyses that need networks, on stand-ins whose algorithm is known.
+//! Properties of all rows of the table of analyses, and of those that need networks on stand-ins whose algorithm is known.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lab::analyses::{ANALYSES, Analysis, Lab, NotRun, run};
 use lab::compare::matching;
 use lab::compare::similarity::{Metric, View, of_errors};
-use lab::findings::claims::{Claim, Findings, Verdict};
+use lab::findings::{Claim, Findings, Verdict};
 use lab::learners::Unit;
 use lab::networks::models::{NETWORKS, Networks};
 use lab::networks::{NetworkSpec, Weights};
@@ -147,10 +147,16 @@ fn every_analysis_gives_claims_with_figures_and_says_why_one_fails() {
             assert!(!figure.panels.is_empty() && figure.caption.len() > 20, "{}", figure.id);
             assert!(pictures.insert(figure.id.clone()), "{} occurs twice", figure.id);
         }
+        if let Some(headline) = &found.headline {
+            assert!(found.figures.iter().any(|f| f.id == headline.figure), "no figure {}", headline.figure);
+            let known = |id: &String| found.claims.iter().any(|claim| claim.id == *id);
+            assert!(headline.claims.iter().all(known), "{:?}", headline.claims);
+        }
         for claim in &found.claims {
             let row = analysis.id.replace("-prime", "'");
             assert!(claim.id.starts_with(&format!("{row}.")), "{} of {}", claim.id, analysis.id);
             assert!(ids.insert(claim.id.clone()), "{} occurs twice", claim.id);
+            assert!(claim.statement.len() > 5, "{} says nothing", claim.id);
             assert_eq!(claim.verdict == Verdict::Fails, !claim.why.is_empty(), "{}: why?", claim.id);
             let shown = claim.figure.as_ref().unwrap_or_else(|| panic!("{} has no figure", claim.id));
             assert!(found.figures.iter().any(|f| f.id == *shown), "{}: no figure {shown}", claim.id);
@@ -158,6 +164,33 @@ fn every_analysis_gives_claims_with_figures_and_says_why_one_fails() {
     }
     let asking = NETWORKS.iter().filter(|n| !n.by_the_paper()).count();
     assert_eq!(asked.len(), asking, "every network is asked something");
+}
+
+#[test]
+fn every_row_has_a_place_of_its_own_and_a_file_named_after_it() {
+    let mut places = HashSet::new();
+    for row in ANALYSES.iter() {
+        assert!(places.insert((row.chapter, row.order)), "{} stands where another row does", row.id);
+    }
+    // f03_f16_f22_f24_error_maps.rs has F3, F16, F22 and F24; th1_prime_… has TH1-prime, f02r1_… has F2-R1; f05_… and
+    // f07_… also have the rows F5-… and F7-…
+    let plain = |id: &str| id.to_lowercase().replace(['-', '_'], "").replace('0', "");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/src/analyses/rows");
+    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).filter(|p| p.is_dir());
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut found = 0;
+    for path in files.map(|entry| entry.unwrap().path()) {
+        let name = plain(path.file_stem().unwrap().to_str().unwrap());
+        let text = std::fs::read_to_string(&path).unwrap();
+        let ids = text.lines().filter_map(|line| line.trim().strip_prefix("id: \"")?.strip_suffix("\","));
+        for id in ids {
+            found += 1;
+            let stem = id.split_once('-').map_or(id, |(stem, _)| stem);
+            let named = name.contains(&plain(id)) || name.contains(&plain(stem));
+            assert!(named, "{id} stands in {}, whose name does not say so", path.display());
+        }
+    }
+    assert_eq!(found, ANALYSES.len(), "every row is found in a file");
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub use figure::{
 pub use table::Table;
 
 /// Where a report has the findings of an analysis, in reading order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Chapter {
     /// The paper's figures and its table.
