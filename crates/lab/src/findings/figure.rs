@@ -21,6 +21,19 @@ pub struct Figure {
     pub panels: Vec<Panel>,
 }
 
+impl Figure {
+    /// A figure of panels, left to right.
+    pub fn new(
+        id: impl Into<String>,
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        panels: impl IntoIterator<Item = impl Into<Panel>>,
+    ) -> Figure {
+        let panels = panels.into_iter().map(Into::into).collect();
+        Figure { id: id.into(), title: title.into(), caption: caption.into(), panels }
+    }
+}
+
 /// One coordinate system within a figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Panel {

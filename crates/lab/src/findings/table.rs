@@ -16,3 +16,22 @@ pub struct Table {
     /// Rows, each as long as `columns`.
     pub rows: Vec<Vec<String>>,
 }
+
+impl Table {
+    /// A table of rows under column heads.
+    pub fn new(
+        id: impl Into<String>,
+        title: impl Into<String>,
+        caption: impl Into<String>,
+        columns: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Table {
+        Table {
+            id: id.into(),
+            title: title.into(),
+            caption: caption.into(),
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
+}

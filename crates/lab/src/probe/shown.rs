@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Fit, HeldOut, LoadedProbe};
 use crate::Progress;
-use crate::analyses::{Outcome, emergence, interventions};
+use crate::analyses::ablations::Ablations;
+use crate::analyses::{Outcome, emergence};
 use crate::compare::Comparison;
 use crate::data::seed::Seed;
 use crate::error::Result;
@@ -126,7 +127,7 @@ impl<'a> LayerTable<'a> {
 /// What becomes of a network without each of its layers and heads, on `count` prompts.
 pub fn without_parts(opened: &LoadedProbe, count: usize, progress: Progress) -> Result<Findings> {
     let title = format!("What {} needs of its layers and heads", opened.probed.id());
-    Ok(findings("interventions", title, interventions::outcome(opened, count, progress)?))
+    Ok(findings("interventions", title, Ablations::measure(opened, count, progress)?.shown()))
 }
 
 /// The layers of a run at the checkpoints that were kept along its training, on `count` prompts.

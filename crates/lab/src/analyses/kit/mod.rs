@@ -5,6 +5,7 @@ pub mod errors;
 pub mod lab;
 pub mod maps;
 pub mod notebook;
+pub mod problems;
 pub mod setting;
 
 use crate::compare::matching::Matching;

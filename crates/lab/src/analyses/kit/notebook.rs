@@ -1,7 +1,6 @@
 //! Where a row of the table writes what it found: claims, figures and tables whose ids begin with the row's own.
 
 use crate::analyses::{Analysis, Headline, Outcome};
-use crate::error::Result;
 use crate::findings::{self, Bound, Claim, Figure, Kind, Panel, Table, Verdict};
 use crate::stats::Estimate;
 
@@ -86,9 +85,7 @@ impl Notebook {
         caption: impl Into<String>,
         panels: impl IntoIterator<Item = impl Into<Panel>>,
     ) {
-        let panels = panels.into_iter().map(Into::into).collect();
-        let figure = Figure { id: self.id(name), title: title.into(), caption: caption.into(), panels };
-        self.outcome.figures.push(figure);
+        self.outcome.figures.push(Figure::new(self.id(name), title, caption, panels));
     }
 
     /// Writes a table down.
@@ -100,27 +97,13 @@ impl Notebook {
         columns: impl IntoIterator<Item = impl Into<String>>,
         rows: impl IntoIterator<Item = Vec<String>>,
     ) {
-        self.outcome.tables.push(Table {
-            id: self.id(name),
-            title: title.into(),
-            caption: caption.into(),
-            columns: columns.into_iter().map(Into::into).collect(),
-            rows: rows.into_iter().collect(),
-        });
+        self.outcome.tables.push(Table::new(self.id(name), title, caption, columns, rows));
     }
 
     /// Takes over figures and tables that were made elsewhere, with the ids that they have.
     pub fn paste(&mut self, figures: Vec<Figure>, tables: Vec<Table>) {
         self.outcome.figures.extend(figures);
         self.outcome.tables.extend(tables);
-    }
-
-    /// Takes over a whole outcome.
-    pub fn adopt(&mut self, found: Result<Outcome>) -> Result<()> {
-        let found = found?;
-        self.outcome.claims.extend(found.claims);
-        self.paste(found.figures, found.tables);
-        Ok(())
     }
 
     /// The id of a figure or a table of this row; the row's own for an empty name.

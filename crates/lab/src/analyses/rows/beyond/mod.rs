@@ -3,7 +3,7 @@
 mod m1_miniature;
 mod n1_seeds;
 pub mod n2_emergence;
-pub mod n3_interventions;
+pub mod n3_ablations;
 mod ref_reference_numbers;
 
 use crate::analyses::Analysis;
@@ -13,6 +13,6 @@ pub const ROWS: &[&[Analysis]] = &[
     m1_miniature::ROWS,
     n1_seeds::ROWS,
     n2_emergence::ROWS,
-    n3_interventions::ROWS,
+    n3_ablations::ROWS,
     ref_reference_numbers::ROWS,
 ];

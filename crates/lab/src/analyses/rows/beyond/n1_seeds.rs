@@ -1,13 +1,7 @@
 //! N1: is it the same algorithm whatever the seed? Five trainings of one recipe.
 
-use crate::analyses::kit::compared::Compared;
-use crate::analyses::kit::lab::Lab;
-use crate::analyses::kit::setting::{ISOTROPIC, MIDDLE_RULE, Setting};
-use crate::analyses::{Analysis, LAST, Outcome};
-use crate::compare::rates::Trend;
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke, Table};
+use crate::analyses::kit::prelude::*;
+use crate::analyses::kit::setting::MIDDLE_RULE;
 use crate::stats::{over_runs, over_runs_log};
 
 /// Its row of the table.
@@ -15,10 +9,11 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "N1",
     order: 10,
     title: "Five seeds: the same line against Newton",
-    summary: "The paper looks at one network of each kind. Here the main one is trained five times, from other first weights and \
-              on other prompts, and every training is held against Newton and gradient descent on the same prompts.",
+    summary: "The paper looks at one network of each kind. Here the main one is trained five times, from other first \
+              weights and on other prompts, and every training is held against Newton and gradient descent on the same \
+              prompts.",
     needs: &SEEDS,
-    run: |lab, note| note.adopt(run(lab)),
+    run,
     ..Analysis::BEYOND
 }];
 
@@ -31,118 +26,82 @@ struct Trained {
     errors: Vec<(f64, f64)>,
 }
 
-fn run(lab: &Lab) -> Result<Outcome> {
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let trained = SEEDS.into_iter().map(|name| measure(lab, name)).collect::<Result<Vec<_>>>()?;
-    let slopes: Vec<f64> =
-        trained.iter().map(|t| t.newton.fit.as_ref().map_or(f64::NAN, |f| f.linear.slope)).collect();
+    let slopes: Vec<f64> = trained.iter().map(|t| t.newton.per_step(Trend::Linear).value).collect();
     let following = |of: fn(&Trained) -> &Compared, trend| {
-        trained.iter().filter(|t| of(t).fit.as_ref().is_some_and(|f| f.trend == trend)).count() as f64
+        trained.iter().filter(|t| of(t).fit.as_ref().is_some_and(|f| f.trend == trend)).count()
     };
     let similar = trained.iter().map(|t| t.newton.last_similarity().value).fold(f64::INFINITY, f64::min);
-    let claims = vec![
-        Claim::of(
-            "N1.slope",
-            Kind::Reference,
-            "Newton steps per middle layer, mean over five seeds",
-            over_runs(&slopes),
-            Bound::Within(2.0, 4.5),
-        )
-        .figure("n1-seeds"),
-        Claim::new(
-            "N1.newton-linear",
-            Kind::Reference,
-            "Seeds of five in which a line fits the best Newton steps better than an exponential",
-            following(|t| &t.newton, Trend::Linear),
-            Bound::AtLeast(5.0),
-        )
-        .figure("n1-seeds"),
-        Claim::new(
-            "N1.gd-exponential",
-            Kind::Reference,
-            "Seeds of five in which an exponential fits the best GD steps better than a line",
-            following(|t| &t.gd, Trend::Exponential),
-            Bound::AtLeast(5.0),
-        )
-        .figure("n1-seeds"),
-        Claim::new(
-            "N1.similar",
-            Kind::Reference,
-            "Smallest SimE of the last layer with its best Newton step, over five seeds",
-            similar,
-            Bound::AtLeast(0.99),
-        )
-        .figure("n1-seeds"),
-    ];
-    Ok(Outcome { claims, figures: vec![figure(lab, &trained)], tables: vec![table(lab, &trained)] })
+    note.claim("slope", over_runs(&slopes), Within(2.0, 4.5))
+        .says("Newton steps per middle layer, mean over five seeds")
+        .kind(Kind::Reference);
+    note.claim("newton-linear", following(|t| &t.newton, Trend::Linear), AtLeast(5.0))
+        .says("Seeds of five in which a line fits the best Newton steps better than an exponential")
+        .kind(Kind::Reference);
+    note.claim("gd-exponential", following(|t| &t.gd, Trend::Exponential), AtLeast(5.0))
+        .says("Seeds of five in which an exponential fits the best GD steps better than a line")
+        .kind(Kind::Reference);
+    note.claim("similar", similar, AtLeast(0.99))
+        .says("Smallest SimE of the last layer with its best Newton step, over five seeds")
+        .kind(Kind::Reference);
+    figure(lab, note, &trained);
+    table(lab, note, &trained);
+    Ok(())
 }
 
 fn measure(lab: &Lab, network: &'static str) -> Result<Trained> {
     let setting = Setting { network, ..ISOTROPIC };
-    let compare = |baseline| setting.errors(lab, baseline);
-    let prompts = lab.sample(&setting.data)?;
-    let layers = lab.layers(network)?;
-    let path = lab.path(network, &setting.data, &layers)?;
-    let error = |&layer: &u64| (layer as f64, lab.error(&path, &prompts, layer, LAST).value);
+    let (prompts, layers) = (setting.prompts(lab)?, setting.layers(lab)?);
+    let error = |&layer: &u64| (layer as f64, lab.error(&layers, &prompts, layer, LAST).value);
     Ok(Trained {
-        newton: compare(setting.newton)?,
-        gd: compare(setting.gd)?,
-        errors: layers.as_slice().iter().map(error).collect(),
+        newton: setting.errors(lab, setting.newton)?,
+        gd: setting.errors(lab, setting.gd)?,
+        errors: layers.steps.as_slice().iter().map(error).collect(),
     })
-}
-
-fn best(of: &Compared) -> Vec<(f64, f64)> {
-    let layers = of.matching.a.as_slice();
-    layers.iter().map(|&l| (l as f64, of.matching.step_for(l).map_or(f64::NAN, |s| s as f64))).collect()
 }
 
 /// The mean over seeds, geometric on a logarithmic axis, with a band from the smallest to the largest. What is below `least`
 /// counts as `least`.
-fn banded(curves: &[Vec<(f64, f64)>], scale: Scale, least: f64) -> Vec<Series> {
+fn banded(curves: &[Vec<(f64, f64)>], scale: Scale, least: f64) -> Series {
+    let mean = if scale == Scale::Linear { over_runs } else { over_runs_log };
     let (mut points, mut band) = (Vec::new(), Vec::new());
-    for i in 0..curves[0].len() {
-        let found: Vec<f64> =
-            curves.iter().map(|c| c[i].1).filter(|v| v.is_finite()).map(|v| v.max(least)).collect();
-        if found.is_empty() {
-            continue;
+    for (i, &(x, _)) in curves[0].iter().enumerate() {
+        let found = curves.iter().map(|c| c[i].1).filter(|v| v.is_finite());
+        let found: Vec<f64> = found.map(|v| v.max(least)).collect();
+        let ends = (found.iter().copied().reduce(f64::min), found.iter().copied().reduce(f64::max));
+        if let (Some(low), Some(high)) = ends {
+            points.push((x, mean(&found).value));
+            band.push((low, high));
         }
-        let mean = if scale == Scale::Linear { over_runs } else { over_runs_log };
-        let middle = mean(&found).value;
-        points.push((curves[0][i].0, middle));
-        let (low, high) = (found.iter().copied().reduce(f64::min), found.iter().copied().reduce(f64::max));
-        band.extend(low.zip(high));
     }
-    vec![Series::new("mean of five seeds", points).band(band).stroke(Stroke::LineMarkers)]
+    Series::new("mean of five seeds", points).band(band).markers()
 }
 
-fn figure(lab: &Lab, trained: &[Trained]) -> Figure {
-    let panel = |title: &str, y: &str, scale: Scale, least: f64, curves: &[Vec<(f64, f64)>]| {
-        Panel::Lines(LinesPanel {
-            title: title.into(),
-            x: Axis::new("layer", Scale::Linear),
-            y: Axis::new(y, scale),
-            series: banded(curves, scale, least),
-            references: vec![],
-        })
+fn figure(lab: &Lab, note: &mut Notebook, trained: &[Trained]) {
+    let panel = |title: &str, y: &str, scale: Scale, least: f64, curves: Vec<Vec<(f64, f64)>>| {
+        let mean = banded(&curves, scale, least);
+        LinesPanel::new(Axis::linear("layer"), Axis::new(y, scale), [mean]).titled(title)
     };
-    let curves = |of: fn(&Trained) -> &Compared| trained.iter().map(|t| best(of(t))).collect::<Vec<_>>();
-    let errors: Vec<_> = trained.iter().map(|t| t.errors.clone()).collect();
-    Figure {
-        id: "n1-seeds".into(),
-        title: "Best matches and errors by layer, over five seeds".into(),
-        caption: format!(
-            "Five trainings of one recipe ({}, {} prompts). Bands reach from the smallest to the largest of the five; means of GD \
-             steps and of errors are geometric. {MIDDLE_RULE}",
-            ISOTROPIC.words, lab.count
-        ),
-        panels: vec![
-            panel("Newton", "best Newton step", Scale::Linear, 0.0, &curves(|t| &t.newton)),
-            panel("Gradient descent", "best GD step", Scale::Log2, 0.5, &curves(|t| &t.gd)),
-            panel("Error", &format!("error/d at t={LAST}"), Scale::Log10, 1e-30, &errors),
-        ],
-    }
+    let best = |of: &Compared| {
+        let layers = of.matching.a.as_slice().iter().map(|&layer| layer as f64);
+        layers.zip(of.best_steps()).collect::<Vec<_>>()
+    };
+    let of = |curve: &dyn Fn(&Trained) -> Vec<(f64, f64)>| trained.iter().map(curve).collect();
+    let panels = [
+        panel("Newton", "best Newton step", Scale::Linear, 0.0, of(&|t| best(&t.newton))),
+        panel("Gradient descent", "best GD step", Scale::Log2, 0.5, of(&|t| best(&t.gd))),
+        panel("Error", &format!("error/d at t={LAST}"), Scale::Log10, 1e-30, of(&|t| t.errors.clone())),
+    ];
+    let caption = format!(
+        "Five trainings of one recipe ({}, {} prompts). Bands reach from the smallest to the largest of the five; means of \
+         GD steps and of errors are geometric. {MIDDLE_RULE}",
+        ISOTROPIC.words, lab.count
+    );
+    note.figure("seeds", "Best matches and errors by layer, over five seeds", caption, panels);
 }
 
-fn table(lab: &Lab, trained: &[Trained]) -> Table {
+fn table(lab: &Lab, note: &mut Notebook, trained: &[Trained]) {
     let columns = [
         "network",
         "layers fitted",
@@ -167,11 +126,6 @@ fn table(lab: &Lab, trained: &[Trained]) -> Table {
             t.errors.last().map_or(String::new(), |e| format!("{:.2e}", e.1)),
         ]
     });
-    Table {
-        id: "n1-seeds".into(),
-        title: "Each seed against Newton".into(),
-        caption: format!("{} prompts, {}.", lab.count, ISOTROPIC.words),
-        columns: columns.map(String::from).to_vec(),
-        rows: rows.collect(),
-    }
+    let caption = format!("{} prompts, {}.", lab.count, ISOTROPIC.words);
+    note.table("seeds", "Each seed against Newton", caption, columns, rows);
 }

@@ -1,10 +1,6 @@
 //! E1: the printed start of Newton's iteration sits on the boundary of divergence.
 
-use crate::analyses::{Analysis, LAST, Lab, Outcome};
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
-use crate::learners::steps::Steps;
+use crate::analyses::kit::prelude::*;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -15,73 +11,43 @@ pub const ROWS: &[Analysis] = &[Analysis {
               whose square is 1: it never shrinks, and about 1/d of the error stays for good. Any 0 < α < 2/λmax² \
               converges; here α = 1/‖SSᵀ‖_F, and 1/‖SSᵀ‖₂ for comparison.",
     needs: &[],
-    run: |lab, note| note.adopt(run(lab)),
+    run,
     ..Analysis::ERRATUM
 }];
 
-fn run(lab: &Lab) -> Result<Outcome> {
+const STARTS: [(&str, &str, Stroke); 3] = [
+    ("printed: α = 2/‖SSᵀ‖₂", "newton:alpha=printed", Stroke::Dashed),
+    ("right: α = 1/‖SSᵀ‖_F", "newton", Stroke::LineMarkers),
+    ("right: α = 1/‖SSᵀ‖₂", "newton:alpha=spectral", Stroke::LineMarkers),
+];
+
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let prompts = lab.prompts("gaussian")?;
     let steps = Steps::range(0, 24);
-    let variants = [
-        ("printed: α = 2/‖SSᵀ‖₂", "newton:alpha=printed", Stroke::Dashed),
-        ("right: α = 1/‖SSᵀ‖_F", "newton", Stroke::LineMarkers),
-        ("right: α = 1/‖SSᵀ‖₂", "newton:alpha=spectral", Stroke::LineMarkers),
-    ];
     let mut series = Vec::new();
     let mut last = Vec::new();
-    for (label, name, stroke) in variants {
-        let trajectory = lab.trajectory(name, "gaussian", &steps)?;
-        let points = steps.as_slice().iter().map(|&k| {
-            let errors = trajectory.squared_errors(&prompts, k, LAST);
-            (k as f64, errors.iter().sum::<f64>() / errors.len() as f64 / prompts.dim() as f64)
-        });
-        series.push(Series::new(label, points.collect()).stroke(stroke));
-        last.push(lab.error(&trajectory, &prompts, 24, LAST));
+    for (label, name, stroke) in STARTS {
+        let newton = lab.trajectory(name, "gaussian", &steps)?;
+        let error = |&k: &u64| (k as f64, mean_error(&newton, &prompts, k, LAST));
+        series.push(Series::new(label, steps.as_slice().iter().map(error).collect()).stroke(stroke));
+        last.push(lab.error(&newton, &prompts, 24, LAST));
     }
-    let claims = vec![
-        Claim::of(
-            "E1.printed",
-            Kind::Erratum,
-            "As printed (α = 2/‖SSᵀ‖₂), error/d at t=40 after 24 steps is stuck near 1/d",
-            last[0],
-            Bound::Within(0.03, 0.08),
-        )
-        .quoted("α = 2/‖SSᵀ‖₂; reference 5.8×10⁻²")
-        .figure("e1-newton-start"),
-        Claim::of(
-            "E1.right",
-            Kind::Erratum,
-            "With α = 1/‖SSᵀ‖_F, error/d at t=40 after 24 steps is round-off",
-            last[1],
-            Bound::AtMost(1e-20),
-        )
-        .quoted("0 < α < 2/λmax² is needed")
-        .figure("e1-newton-start"),
-        Claim::of(
-            "E1.right-spectral",
-            Kind::Erratum,
-            "With α = 1/‖SSᵀ‖₂, the same",
-            last[2],
-            Bound::AtMost(1e-20),
-        )
-        .quoted("0 < α < 2/λmax² is needed")
-        .figure("e1-newton-start"),
-    ];
-    let figure = Figure {
-        id: "e1-newton-start".into(),
-        title: "Newton from three starts".into(),
-        caption: format!(
-            "Mean squared error over d at t=40 along the iterations (isotropic, d=20, {} prompts). From the printed \
-             start the top eigen-direction is never learnt.",
-            prompts.count()
-        ),
-        panels: vec![Panel::Lines(LinesPanel {
-            title: String::new(),
-            x: Axis::new("Newton iterations", Scale::Linear),
-            y: Axis::new("mean squared error / d", Scale::Log10).range(1e-32, 10.0),
-            series,
-            references: vec![],
-        })],
-    };
-    Ok(Outcome { claims, figures: vec![figure], tables: vec![] })
+    note.claim("printed", last[0], Within(0.03, 0.08))
+        .says("As printed (α = 2/‖SSᵀ‖₂), error/d at t=40 after 24 steps is stuck near 1/d")
+        .quoted("α = 2/‖SSᵀ‖₂; reference 5.8×10⁻²");
+    note.claim("right", last[1], AtMost(1e-20))
+        .says("With α = 1/‖SSᵀ‖_F, error/d at t=40 after 24 steps is round-off")
+        .quoted("0 < α < 2/λmax² is needed");
+    note.claim("right-spectral", last[2], AtMost(1e-20))
+        .says("With α = 1/‖SSᵀ‖₂, the same")
+        .quoted("0 < α < 2/λmax² is needed");
+    let caption = format!(
+        "Mean squared error over d at t=40 along the iterations (isotropic, d=20, {} prompts). From the printed \
+         start the top eigen-direction is never learnt.",
+        prompts.count()
+    );
+    let y = Axis::log10("mean squared error / d").range(1e-32, 10.0);
+    let panel = LinesPanel::new(Axis::linear("Newton iterations"), y, series);
+    note.figure("newton-start", "Newton from three starts", caption, [panel]);
+    Ok(())
 }

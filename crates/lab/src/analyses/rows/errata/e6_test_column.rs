@@ -1,11 +1,8 @@
 //! E6: the test column must be kept out of S.
 
-use crate::analyses::{Analysis, DIM, Lab, Outcome, POINTS};
-use crate::error::Result;
-use crate::findings::claims::{Bound, Claim, Kind};
-use crate::findings::figure::{At, Axis, Figure, LinesPanel, Panel, Reference, Scale, Series, Stroke};
-use crate::linalg::{add_outer, axpy, dot, frobenius_of_square, matvec, newton_schulz};
-use crate::stats::{Estimate, mean};
+use crate::analyses::kit::prelude::*;
+use crate::analyses::kit::problems::newton_iterates;
+use crate::linalg::{add_outer, axpy, dot, matvec};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -16,69 +13,46 @@ pub const ROWS: &[Analysis] = &[Analysis {
               S + x_test x_testᵀ in place of S. Then the converged prediction is shrunk towards zero, by the factor \
               1/(1 + x_testᵀS⁻¹x_test). Newton is run to convergence both ways.",
     needs: &[],
-    run: |lab, note| note.adopt(run(lab)),
+    run,
     ..Analysis::ERRATUM
 }];
 
 const STEPS: usize = 30;
+/// Prompts, each solved at ten lengths both ways.
+const PROMPTS: usize = 640;
 
-fn run(lab: &Lab) -> Result<Outcome> {
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let prompts = lab.prompts("gaussian")?;
-    let lengths = [22, 24, 26, 28, 30, 32, 34, 36, 38, 40];
+    let count = prompts.count().min(PROMPTS);
     let error = |t: usize, with_test: bool| -> Estimate {
-        let errors: Vec<f64> = (0..prompts.count().min(640))
-            .map(|b| {
-                let (xs, ys) = prompts.prompt(b);
-                (predict(&xs[..(t + 1) * DIM], &ys[..t], with_test) - ys[t]).powi(2) / DIM as f64
-            })
-            .collect();
-        mean(lab.seed, &errors)
+        let squared = |b: usize| {
+            let (xs, ys) = prompts.prompt(b);
+            (predict(&xs[..(t + 1) * DIM], &ys[..t], with_test) - ys[t]).powi(2) / DIM as f64
+        };
+        mean(lab.seed, &(0..count).map(squared).collect::<Vec<_>>())
     };
-    let inside: Vec<Estimate> = lengths.iter().map(|&t| error(t, true)).collect();
-    let outside: Vec<Estimate> = lengths.iter().map(|&t| error(t, false)).collect();
-    let claims = vec![
-        Claim::of(
-            "E6.printed",
-            Kind::Erratum,
-            "Test column inside S: error/d at t=40 after convergence",
-            inside[inside.len() - 1],
-            Bound::AtLeast(0.05),
-        )
-        .quoted("exact Newton")
-        .figure("e6-test-column"),
-        Claim::of(
-            "E6.right",
-            Kind::Erratum,
-            "Test column kept out of S: the same",
-            outside[outside.len() - 1],
-            Bound::AtMost(1e-15),
-        )
-        .quoted("x_test must not enter S")
-        .figure("e6-test-column"),
+    note.claim("printed", error(LAST, true), AtLeast(0.05))
+        .says("Test column inside S: error/d at t=40 after convergence")
+        .quoted("exact Newton");
+    note.claim("right", error(LAST, false), AtMost(1e-15))
+        .says("Test column kept out of S: the same")
+        .quoted("x_test must not enter S");
+    let curve = |label: &str, with_test: bool| {
+        let lengths = (22..=LAST).step_by(2);
+        Series::new(label, lengths.map(|t| (t as f64, error(t, with_test).value)).collect())
+    };
+    let series = [
+        curve("printed: test column inside", true).dashed(),
+        curve("right: test column outside", false).markers(),
     ];
-    let curve =
-        |estimates: &[Estimate]| lengths.iter().zip(estimates).map(|(&t, e)| (t as f64, e.value)).collect();
-    let figure = Figure {
-        id: "e6-test-column".into(),
-        title: "What x_test x_testᵀ in S costs".into(),
-        caption: format!(
-            "Mean squared error over d after {STEPS} Newton iterations against the pairs read, with the test column inside \
-             full attention and kept out of it ({} prompts).",
-            prompts.count().min(640)
-        ),
-        panels: vec![Panel::Lines(LinesPanel {
-            title: String::new(),
-            x: Axis::new("in-context pairs t", Scale::Linear),
-            y: Axis::new("mean squared error / d", Scale::Log10).range(1e-30, 10.0),
-            series: vec![
-                Series::new("printed: test column inside", curve(&inside)).stroke(Stroke::Dashed),
-                Series::new("right: test column outside", curve(&outside)).stroke(Stroke::LineMarkers),
-            ],
-            references: vec![Reference { label: "zero prediction".into(), at: At::Y(1.0) }],
-        })],
-    };
-    debug_assert!(lengths.iter().all(|&t| t < POINTS));
-    Ok(Outcome { claims, figures: vec![figure], tables: vec![] })
+    let caption = format!(
+        "Mean squared error over d after {STEPS} Newton iterations against the pairs read, with the test column inside \
+         full attention and kept out of it ({count} prompts)."
+    );
+    let y = Axis::log10("mean squared error / d").range(1e-30, 10.0);
+    let panel = LinesPanel::new(Axis::linear("in-context pairs t"), y, series).mark_y("zero prediction", 1.0);
+    note.figure("test-column", "What x_test x_testᵀ in S costs", caption, [panel]);
+    Ok(())
 }
 
 /// Newton's prediction for the last input, with or without it in S.
@@ -92,11 +66,8 @@ fn predict(xs: &[f64], ys: &[f64], with_test: bool) -> f64 {
     if with_test {
         add_outer(test, &mut s);
     }
-    let alpha = 1.0 / frobenius_of_square(&s, DIM);
-    let mut m: Vec<f64> = s.iter().map(|v| alpha * v).collect();
-    let mut scratch = m.clone();
-    (0..STEPS).for_each(|_| newton_schulz(&s, &mut m, &mut scratch, DIM));
+    let (_, iterates) = newton_iterates(&s, DIM, STEPS);
     let mut w = vec![0.0; DIM];
-    matvec(&m, &c, &mut w);
+    matvec(&iterates[STEPS], &c, &mut w);
     dot(&w, test)
 }

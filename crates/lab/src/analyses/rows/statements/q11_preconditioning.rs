@@ -4,7 +4,8 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use crate::analyses::kit::prelude::*;
-use crate::linalg::{gram, least_squares};
+use crate::analyses::kit::problems::gram_of;
+use crate::linalg::least_squares;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -48,10 +49,10 @@ struct Modes {
 
 impl Modes {
     /// With P = RR: the eigenvalues of RSR and the part of w along each.
-    fn of(root: &DMatrix<f64>, prompt: (&[f64], &[f64])) -> Modes {
-        let (xs, ys) = prompt;
+    fn of(root: &DMatrix<f64>, prompts: &Prompts, b: usize) -> Modes {
+        let (xs, ys) = prompts.prompt(b);
         let w = DVector::from_vec(least_squares(&xs[..LAST * DIM], &ys[..LAST], DIM));
-        let s = DMatrix::from_row_slice(DIM, DIM, &gram(&xs[..LAST * DIM], DIM));
+        let s = DMatrix::from_row_slice(DIM, DIM, &gram_of(prompts, b));
         let eigen = (root * &s * root).symmetric_eigen();
         // Qᵀ R⁻¹ w without the inverse: R⁻¹ w = (RSR)⁻¹ R S w
         let along = eigen.eigenvectors.transpose() * (root * (s * &w));
@@ -105,9 +106,7 @@ fn symmetric_root(p: DMatrix<f64>, power: f64) -> DMatrix<f64> {
 impl Descent {
     /// Learns preconditioner and step size from some prompts and runs on others.
     fn new(kind: Preconditioner, learn: &Prompts, judge: &Prompts, label: &'static str) -> Descent {
-        let s = |prompts: &Prompts, b: usize| {
-            DMatrix::from_row_slice(DIM, DIM, &gram(&prompts.prompt(b).0[..LAST * DIM], DIM))
-        };
+        let s = |prompts: &Prompts, b: usize| DMatrix::from_row_slice(DIM, DIM, &gram_of(prompts, b));
         let fixed = match kind {
             Preconditioner::Fixed => {
                 let sum =
@@ -120,9 +119,9 @@ impl Descent {
             let of = |b: usize| match kind {
                 Preconditioner::Diagonal => {
                     let root = s(prompts, b).diagonal().map(|v| 1.0 / v.sqrt());
-                    Modes::of(&DMatrix::from_diagonal(&root), prompts.prompt(b))
+                    Modes::of(&DMatrix::from_diagonal(&root), prompts, b)
                 }
-                _ => Modes::of(&fixed, prompts.prompt(b)),
+                _ => Modes::of(&fixed, prompts, b),
             };
             (0..prompts.count()).into_par_iter().map(of).collect()
         };
@@ -156,7 +155,8 @@ fn speed_up(lab: &Lab, without: &Descent, with: &Descent) -> Estimate {
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let count = lab.count.min(PROMPTS);
-    let (mut panels, mut found) = (Vec::new(), Vec::new());
+    let mut panels = Vec::new();
+    let mut found = Vec::new();
     for (inputs, title) in [(RANDOM, "a basis per prompt"), (SHARED, "one basis for all")] {
         let task = Task::new("linear", inputs, DIM, POINTS)?;
         // of one stream, so that a shared basis is shared by both
@@ -167,17 +167,19 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
             Descent::new(Preconditioner::Fixed, &learn, &judge, "best fixed P"),
             Descent::new(Preconditioner::Diagonal, &learn, &judge, "diagonal of each S"),
         ];
-        let curves = descents.iter().map(|descent| {
+        let series = descents.iter().map(|descent| {
             let mean = |row: &Vec<f64>| row.iter().sum::<f64>() / row.len() as f64;
             Series::new(descent.label, steps().into_iter().zip(descent.errors.iter().map(mean)).collect())
         });
         let y = Axis::log10("relative squared error of w").range(1e-4, 4.0);
-        panels.push(LinesPanel::new(Axis::log2("steps"), y, curves).titled(title));
+        panels.push(LinesPanel::new(Axis::log2("steps"), y, series).titled(title));
         found.push(descents);
     }
-    let [random, shared] = [&found[0], &found[1]];
+    let (random, shared) = (&found[0], &found[1]);
     note.claim("random-bases", speed_up(lab, &random[0], &random[1]), AtMost(1.25))
-        .says("How many times fewer steps to a relative squared error of w of 1 % with the best fixed P, a basis per prompt")
+        .says(
+            "How many times fewer steps to a relative squared error of w of 1 % with the best fixed P, a basis per prompt",
+        )
         .quoted("no fixed preconditioner works across the data distribution");
     note.claim("shared-basis", speed_up(lab, &shared[0], &shared[1]), AtLeast(5.0))
         .says("The same where all prompts share one basis")

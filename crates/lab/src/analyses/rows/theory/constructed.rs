@@ -65,7 +65,7 @@ pub struct Cell {
 impl Cell {
     /// The largest deviation; NaN if there is one.
     pub fn worst(&self) -> f64 {
-        self.deviations.iter().fold(0.0, |m, v| if v.is_nan() { f64::NAN } else { f64::max(m, *v) })
+        largest(self.deviations.iter().copied())
     }
 }
 
@@ -86,5 +86,14 @@ pub fn grid(seed: Seed, variant: Variant, iterations: usize) -> Result<Vec<Cell>
 
 /// The largest deviation of all cells; NaN if there is one.
 pub fn worst(cells: &[Cell]) -> f64 {
-    cells.iter().map(Cell::worst).fold(0.0, |m, v| if v.is_nan() { v } else { f64::max(m, v) })
+    largest(cells.iter().map(Cell::worst))
+}
+
+fn largest(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |m: f64, v| if m.is_nan() || v.is_nan() { f64::NAN } else { m.max(v) })
+}
+
+/// The size that all have; NaN when they differ.
+pub fn constant(sizes: &[usize]) -> f64 {
+    if sizes.iter().all(|size| *size == sizes[0]) { sizes[0] as f64 } else { f64::NAN }
 }
