@@ -1,20 +1,15 @@
-//! Networks as learners: the layout of a prompt, and the laws that bind every learner.
-
-use lab::networks::experiment::Experiment;
+//! Networks as learners: the layout of a prompt, and the properties of every learner.
 
 use lab::networks::train::Trainer;
 use lab::networks::{Weights, tokens};
 use lab::probe::{Probed, ReadPoint};
-use lab::{Learner, Prompts, Questions, Seed, Steps, Task};
+use lab::{Learner, Seed, Steps, Task};
 use ndarray::s;
-use std::path::Path;
+
+use crate::shared::{self, experiment, largest, other_future, task};
 
 const GPT2: &str = "kind = \"gpt2\"\nlayers = 3\nheads = 2\nwidth = 16\npositions = 20";
 const LSTM: &str = "kind = \"lstm\"\nlayers = 2\nwidth = 12";
-
-fn task() -> Task {
-    Task::new("linear", "gaussian", 3, 8).unwrap()
-}
 
 /// A network after a few steps of training, probed on few prompts: no good, but nothing is symmetric any more.
 fn probed(network: &str) -> Probed {
@@ -22,12 +17,7 @@ fn probed(network: &str) -> Probed {
 }
 
 fn trained(network: &str) -> Weights {
-    let text = format!(
-        "name = \"x\"\n[task]\nfunction = \"linear\"\ninputs = \"gaussian\"\ndim = 3\npoints = 8\n[network]\n{network}\n\
-         [training]\nsteps = 20\nbatch = 8\nrate = 1e-2\n"
-    );
-    let experiment = Experiment::parse(&text, Path::new("x.toml")).unwrap();
-    let mut trainer = Trainer::new(&experiment).unwrap();
+    let mut trainer = Trainer::new(&experiment(network, 20, 0)).unwrap();
     for _ in 0..20 {
         trainer.step().unwrap();
     }
@@ -43,10 +33,7 @@ fn a_networks_own_read_out_predicts_what_the_network_predicts() {
         let own = Probed::trained_on(ReadPoint::Raw, "x".into(), trained(network).into());
         let last = own.default_steps().last();
         let found = own.trajectory(&prompts, &own.default_steps()).unwrap().values;
-        let worst = |layer: u64| {
-            let found = found.index_axis(ndarray::Axis(0), layer as usize - 1);
-            (&found - &expected).iter().fold(0.0_f64, |m, v| m.max(v.abs()))
-        };
+        let worst = |layer: u64| largest(found.index_axis(ndarray::Axis(0), layer as usize - 1), &expected);
         assert!(worst(last) < 1e-4, "{network}: {}", worst(last));
         assert!(worst(1) > 1e-2, "{network}: the first layer says something else, but {}", worst(1));
         let message = own.trajectory(&prompts, &Steps::single(last + 1)).unwrap_err().to_string();
@@ -71,21 +58,20 @@ fn prompts_become_interleaved_tokens() {
 }
 
 #[test]
-fn networks_use_only_the_past() {
+fn networks_use_the_past_and_only_the_past() {
     let prompts = task().sample(Seed(2), "t", 0, 5);
     for network in [GPT2, LSTM] {
         let probed = probed(network);
         let steps = probed.default_steps();
+        shared::only_the_past_is_used(&probed, &steps, &prompts, (-7.0, 9.0), 0.0);
         let before = probed.trajectory(&prompts, &steps).unwrap().values;
-        for t in [0, 3, 7] {
-            let mut changed = prompts.clone();
-            changed.ys.slice_mut(s![.., t..]).fill(9.0);
-            changed.xs.slice_mut(s![.., t + 1.., ..]).fill(-7.0);
-            let after = probed.trajectory(&changed, &steps).unwrap().values;
-            assert_eq!(after.slice(s![.., .., ..=t]), before.slice(s![.., .., ..=t]), "{network} t={t}");
-            if t < 7 {
-                assert_ne!(after.slice(s![.., .., t + 1..]), before.slice(s![.., .., t + 1..]));
-            }
+        for t in [0, 3] {
+            let after = probed.trajectory(&other_future(&prompts, t, (-7.0, 9.0)), &steps).unwrap().values;
+            assert_ne!(
+                after.slice(s![.., .., t + 1..]),
+                before.slice(s![.., .., t + 1..]),
+                "{network} t={t}"
+            );
         }
     }
 }
@@ -96,31 +82,18 @@ fn answers_are_what_the_trajectory_says() {
     for network in [GPT2, LSTM] {
         let probed = probed(network);
         let steps = Steps::range(0, probed.default_steps().last());
-        let trajectory = probed.trajectory(&prompts, &steps).unwrap().values;
-        for t in [1, 4, 7] {
-            let queries = prompts.xs.slice(s![.., t..t + 1, ..]).to_owned();
-            let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
-            let answers = probed.answers(&questions, &steps).unwrap();
-            for s in 0..steps.len() {
-                for b in 0..5 {
-                    let (a, v) = (answers[[s, b, 0, 0]], trajectory[[s, b, t]]);
-                    assert!((a - v).abs() < 1e-4 * (1.0 + v.abs()), "{network} layer {s} t={t}: {a} {v}");
-                }
-            }
-        }
+        shared::answers_are_what_the_trajectory_says(&probed, &steps, &prompts, &[1, 4, 7], 1e-4);
     }
 }
 
 #[test]
 fn batches_change_no_prediction_and_layers_are_checked() {
     let prompts = task().sample(Seed(4), "t", 0, 70); // more than one chunk
-    let few =
-        Prompts::new(prompts.xs.slice(s![..3, .., ..]).to_owned(), prompts.ys.slice(s![..3, ..]).to_owned());
     let probed = probed(GPT2);
     let steps = Steps::single(2);
     let all = probed.trajectory(&prompts, &steps).unwrap().values;
-    let some = probed.trajectory(&few.unwrap(), &steps).unwrap().values;
-    let worst = (&some - &all.slice(s![.., ..3, ..])).iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+    let some = probed.trajectory(&prompts.head(3, 8), &steps).unwrap().values;
+    let worst = largest(&some, all.slice(s![.., ..3, ..]));
     assert!(worst < 1e-5, "{worst}");
     let message = probed.trajectory(&prompts, &Steps::single(4)).unwrap_err().to_string();
     assert!(message.contains("layers 0 to 3"), "{message}");

@@ -6,6 +6,8 @@ use lab::solvers::{self, SOLVERS, SolverRow};
 use lab::{Learner, Prompts, Questions, Seed, Steps, Task};
 use ndarray::s;
 
+use crate::shared;
+
 const SEED: Seed = Seed(11);
 
 fn prompts(dim: usize, points: usize, count: usize) -> Prompts {
@@ -39,21 +41,9 @@ fn difference<'a>(a: impl IntoIterator<Item = &'a f64>, b: impl IntoIterator<Ite
 
 #[test]
 fn only_the_past_is_used() {
-    let all = prompts(4, 9, 3);
     for row in SOLVERS {
-        let before = values(row, &all);
-        for t in [0, 3, 8] {
-            let mut changed = all.clone();
-            changed.ys.slice_mut(s![.., t..]).fill(99.0);
-            changed.xs.slice_mut(s![.., t + 1.., ..]).fill(-7.0);
-            let after = values(row, &changed);
-            assert_eq!(
-                after.slice(s![.., .., ..=t]),
-                before.slice(s![.., .., ..=t]),
-                "{} at t={t}",
-                row.name
-            );
-        }
+        let (learner, steps) = (learner(row), some_steps(row));
+        shared::only_the_past_is_used(&*learner, &steps, &prompts(4, 9, 3), (-7.0, 99.0), 0.0);
     }
 }
 
@@ -73,8 +63,7 @@ fn recording_fewer_steps_changes_no_value() {
 #[test]
 fn batches_and_threads_change_no_value() {
     let all = prompts(4, 9, 6);
-    let first =
-        Prompts::new(all.xs.slice(s![..2, .., ..]).to_owned(), all.ys.slice(s![..2, ..]).to_owned()).unwrap();
+    let first = all.head(2, all.points());
     let single = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     for row in SOLVERS {
         let whole = values(row, &all);
@@ -94,12 +83,8 @@ fn rotating_inputs_changes_no_prediction() {
         // At t = d a quasi-Newton or rank-deficient step amplifies round-off: compare where it is well posed.
         let (a, b) = (values(row, &rotated), values(row, &prompts));
         let well = |v: &ndarray::Array3<f64>| v.slice(s![.., .., 9..]).to_owned();
-        assert!(
-            difference(&well(&a), &well(&b)) < 1e-8,
-            "{}: {}",
-            row.name,
-            difference(&well(&a), &well(&b))
-        );
+        let off = difference(&well(&a), &well(&b));
+        assert!(off < 1e-8, "{}: {off}", row.name);
     }
 }
 
@@ -124,18 +109,9 @@ fn predictions_are_linear_where_promised() {
 
 #[test]
 fn answers_are_what_the_trajectory_says() {
-    let prompts = prompts(4, 9, 3);
-    let t = 5;
-    let queries = prompts.xs.slice(s![.., t..t + 1, ..]).to_owned();
-    let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
     for row in SOLVERS {
-        let answers = learner(row).answers(&questions, &some_steps(row)).unwrap();
-        assert_eq!(
-            answers.slice(s![.., .., 0, 0]),
-            values(row, &prompts).slice(s![.., .., t]),
-            "{}",
-            row.name
-        );
+        let (learner, steps) = (learner(row), some_steps(row));
+        shared::answers_are_what_the_trajectory_says(&*learner, &steps, &prompts(4, 9, 3), &[5], 0.0);
     }
 }
 

@@ -2,29 +2,19 @@
 
 use std::sync::Arc;
 
-use engine::model::networks::{Gpt2Config, LstmConfig, Network};
 use lab::networks::Weights;
 use lab::probe::{self, Ablation, MeanOutputs, Options, Part, Probed, Replacement};
-use lab::{Learner, Questions, Seed, Steps, Task};
-use ndarray::s;
+use lab::{Learner, Questions, Seed, Steps};
+use ndarray::{Array3, s};
+
+use crate::shared::{self, all_layers, gpt2, largest, lstm, random, states, task};
 
 const LAYERS: usize = 3;
 const HEADS: usize = 2;
 
-fn task() -> Task {
-    Task::new("linear", "gaussian", 3, 8).unwrap()
-}
-
 /// Random weights, some of which `edit` sees by name.
 fn weights(edit: impl Fn(&str, &mut [f32])) -> Weights {
-    let network = Network::Gpt2(Gpt2Config {
-        features: 3,
-        positions: 20,
-        width: 16,
-        layers: LAYERS,
-        heads: HEADS,
-        ..Default::default()
-    });
+    let network = gpt2();
     let layout = network.layout();
     let mut params = layout.initial(&Seed(7));
     params.iter_mut().for_each(|p| *p *= 5.0); // far enough from the start that every part matters
@@ -40,19 +30,14 @@ fn probed(weights: Weights) -> Probed {
     Probed::fit_with("x".into(), Arc::new(weights), &task(), Seed(1), &options, &|_| ()).unwrap()
 }
 
-fn values(probed: &Probed) -> ndarray::Array3<f64> {
-    let prompts = task().sample(Seed(2), "t", 0, 11);
-    probed.trajectory(&prompts, &Steps::range(0, LAYERS as u64)).unwrap().values
+fn values(probed: &Probed) -> Array3<f64> {
+    all_layers(probed, &task().sample(Seed(2), "t", 0, 11))
 }
 
 fn without(probed: &Probed, parts: impl IntoIterator<Item = Part>) -> Probed {
     let ablations: Vec<Ablation> =
         parts.into_iter().map(|part| Ablation { part, with: Replacement::Zero }).collect();
     probed.ablated(&ablations, None).unwrap()
-}
-
-fn largest(a: &ndarray::Array3<f64>, b: &ndarray::Array3<f64>) -> f64 {
-    (a - b).iter().fold(0.0, |m, v| m.max(v.abs()))
 }
 
 #[test]
@@ -64,11 +49,8 @@ fn skipping_a_layer_that_adds_nothing_changes_nothing() {
     };
     let whole = probed(weights(silent));
     assert_eq!(values(&without(&whole, [Part::Layer(2)])), values(&whole));
-    let other = values(&without(&whole, [Part::Layer(1)]));
-    assert!(
-        largest(&other.slice(s![1.., .., ..]).to_owned(), &values(&whole).slice(s![1.., .., ..]).to_owned())
-            > 1e-3
-    );
+    let (other, whole) = (values(&without(&whole, [Part::Layer(1)])), values(&whole));
+    assert!(largest(other.slice(s![1.., .., ..]), whole.slice(s![1.., .., ..])) > 1e-3);
 }
 
 #[test]
@@ -107,16 +89,12 @@ fn means_are_those_of_the_prompts() {
     let parts = [Part::Layer(2), Part::Head { layer: 1, head: 1 }];
     for part in parts {
         let ablated = whole.ablated(&[Ablation { part, with: Replacement::Mean }], Some(&means)).unwrap();
-        let steps = Steps::range(0, LAYERS as u64);
-        let (a, b) = (ablated.trajectory(&one, &steps).unwrap(), whole.trajectory(&one, &steps).unwrap());
-        assert!(largest(&a.values, &b.values) > 1e-4, "{part:?} says the same to all");
+        let off = largest(&all_layers(&ablated, &one), &all_layers(&whole, &one));
+        assert!(off > 1e-4, "{part:?} says the same to all");
     }
     // The mean of what a layer adds, taken by hand.
-    let network = &whole.weights().network;
-    let mut runner = network.runner(8, 16, engine::model::networks::Mode::Infer).unwrap();
-    runner.set_tokens(&lab::networks::tokens(&one, 3)).unwrap();
-    runner.forward(whole.weights().params());
-    let (before, after) = (runner.hidden(1).to_vec(), runner.hidden(2).to_vec());
+    let hidden = states(whole.weights(), &one);
+    let (before, after) = (&hidden[1], &hidden[2]);
     let ablated =
         whole.ablated(&[Ablation { part: Part::Layer(2), with: Replacement::Mean }], Some(&means)).unwrap();
     let by_hand = |position: usize, e: usize| {
@@ -144,16 +122,7 @@ fn answers_of_an_ablated_network_are_what_its_trajectory_says() {
     assert_eq!(ablated.id().to_string(), "x:ablate=mean:1+zero:2.0+mean:3.1");
     let prompts = task().sample(Seed(3), "t", 0, 5);
     let steps = Steps::range(0, LAYERS as u64);
-    let trajectory = ablated.trajectory(&prompts, &steps).unwrap().values;
-    for t in [1, 4, 7] {
-        let queries = prompts.xs.slice(s![.., t..t + 1, ..]).to_owned();
-        let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
-        let answers = ablated.answers(&questions, &steps).unwrap();
-        for (i, v) in trajectory.slice(s![.., .., t]).indexed_iter() {
-            let a = answers[[i.0, i.1, 0, 0]];
-            assert!((a - v).abs() < 1e-3 * (1.0 + v.abs()), "layer {} t={t}: {a} {v}", i.0);
-        }
-    }
+    shared::answers_are_what_the_trajectory_says(&ablated, &steps, &prompts, &[1, 4, 7], 1e-3);
     // A query past the last position that has a mean is an error, not a guess.
     let questions = Questions::reask(prompts, 8);
     assert!(ablated.answers(&questions, &steps).unwrap_err().to_string().contains("16 positions"));
@@ -169,9 +138,7 @@ fn parts_that_do_not_exist_are_refused() {
     assert!(refused(Part::Layer(0)).contains("accepted: 1 to 3"));
     assert!(refused(Part::Layer(4)).contains("accepted: 1 to 3"));
     assert!(refused(Part::Head { layer: 1, head: 2 }).contains("accepted: 0 to 1"));
-    let lstm = Network::Lstm(LstmConfig { features: 3, width: 8, layers: 2 });
-    let lstm = Weights::new(lstm.clone(), lstm.layout().initial(&Seed(1)));
-    let lstm = Probed::trained("x".into(), Arc::new(lstm));
+    let lstm = Probed::trained("x".into(), Arc::new(random(lstm())));
     let ablation = Ablation { part: Part::Layer(1), with: Replacement::Zero };
     assert!(lstm.ablated(&[ablation], None).err().unwrap().to_string().contains("Transformer"));
     let bad = [("ablate", "7"), ("ablate", "one:7"), ("ablate", "zero:7."), ("ablate", "mean:1+")];

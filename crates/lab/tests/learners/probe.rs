@@ -3,42 +3,23 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use lab::linalg::{dot, least_squares};
-use lab::networks::experiment::Experiment;
+use lab::networks::Weights;
 use lab::networks::runs::{Run, Stopped};
-use lab::networks::{Weights, tokens};
 use lab::probe::{self, Method, Options, Probed, ReadPoint};
-use lab::{Learner, Seed, Steps, Task, solvers};
+use lab::{Learner, Seed, Steps, solvers};
 use ndarray::s;
 
-fn task() -> Task {
-    Task::new("linear", "gaussian", 3, 8).unwrap()
-}
-
-fn random(network: Network) -> Weights {
-    let layout = network.layout();
-    let params = layout.initial(&Seed(7));
-    Weights::new(network, params)
-}
-
-fn gpt2() -> Network {
-    Network::Gpt2(Gpt2Config {
-        features: 3,
-        positions: 20,
-        width: 16,
-        layers: 3,
-        heads: 2,
-        ..Default::default()
-    })
-}
-
-fn lstm() -> Network {
-    Network::Lstm(LstmConfig { features: 3, width: 12, layers: 2 })
-}
+use crate::shared::{all_layers, experiment, gpt2, largest, lstm, random, states, task};
 
 fn fit(weights: Weights, options: Options) -> Probed {
     Probed::fit_with("x".into(), Arc::new(weights), &task(), Seed(1), &options, &|_| ()).unwrap()
+}
+
+/// States `[b, position, width]` at the x tokens as rows `[h, 1]`.
+fn at_x(states: &[f32], width: usize) -> Vec<f64> {
+    let rows = states.chunks(width).step_by(2);
+    rows.flat_map(|state| state.iter().map(|h| f64::from(*h)).chain([1.0])).collect()
 }
 
 #[test]
@@ -49,17 +30,10 @@ fn read_outs_are_least_squares_of_what_can_be_known() {
         let (weights, layers, width) = (random(network.clone()), network.layers(), network.width());
         let prompts = task().sample(Seed(1), "probe", 0, count);
         let best = solvers::build("ols").unwrap().trajectory(&prompts, &Steps::single(1)).unwrap().values;
-        let mut runner = network.runner(count, 16, Mode::Infer).unwrap();
-        runner.set_tokens(&tokens(&prompts, 3)).unwrap();
-        runner.forward(weights.params());
+        let hidden = states(&weights, &prompts);
         let probed = fit(weights, Options { prompts: Some(count), ..Default::default() });
         for (layer, read_out) in probed.read_outs().iter().enumerate() {
-            let states = if layer == layers { runner.last() } else { runner.hidden(layer) };
-            let mut rows = Vec::new();
-            for state in states.chunks(width).step_by(2) {
-                rows.extend(state.iter().map(|h| f64::from(*h)));
-                rows.push(1.0);
-            }
+            let rows = at_x(&hidden[if layer == layers { layers + 1 } else { layer }], width);
             let targets = best.as_slice().unwrap();
             let direct = least_squares(&rows, targets, width + 1);
             let affine = read_out.affine();
@@ -88,13 +62,12 @@ fn read_outs_are_least_squares_of_what_can_be_known() {
 fn the_trained_read_out_at_the_last_layer_is_the_network() {
     let prompts = task().sample(Seed(2), "t", 0, 11);
     for network in [gpt2(), lstm()] {
-        let weights = random(network.clone());
+        let weights = random(network);
         let said = weights.predictions(&prompts).unwrap();
         let trained = Probed::trained("x".into(), Arc::new(weights));
         assert_eq!(trained.id().to_string(), "x:readout=trained");
-        let layers = network.layers() as u64;
-        let found = trained.trajectory(&prompts, &Steps::range(0, layers)).unwrap().values;
-        let worst = (&found.slice(s![-1, .., ..]) - &said).iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+        let found = all_layers(&trained, &prompts);
+        let worst = largest(found.slice(s![-1, .., ..]), &said);
         assert!(worst < 1e-5, "{worst}");
         assert_ne!(found.slice(s![0, .., ..]), found.slice(s![-1, .., ..]));
     }
@@ -117,8 +90,7 @@ fn threads_change_no_bit() {
         pool.install(|| {
             let probed = fit(random(gpt2()), Options { prompts: Some(100), ..Default::default() });
             let prompts = task().sample(Seed(2), "t", 0, 19);
-            let values = probed.trajectory(&prompts, &Steps::range(0, 3)).unwrap().values;
-            (probed.read_outs().to_vec(), values)
+            (probed.read_outs().to_vec(), all_layers(&probed, &prompts))
         })
     };
     let one = on(1);
@@ -137,14 +109,7 @@ fn the_number_of_prompts_follows_held_out_error() {
     // its held-out error says by how much it is worse.
     let plain = random(gpt2());
     let held_out = task().sample(Seed(1), "probe/held-out", 0, probe::HELD_OUT);
-    let mut runner = plain.network.runner(probe::HELD_OUT, 16, Mode::Infer).unwrap();
-    runner.set_tokens(&tokens(&held_out, 3)).unwrap();
-    runner.forward(plain.params());
-    let mut rows = Vec::new();
-    for state in runner.last().chunks(16).step_by(2) {
-        rows.extend(state.iter().map(|h| f64::from(*h)));
-        rows.push(1.0);
-    }
+    let rows = at_x(states(&plain, &held_out).last().unwrap(), 16);
     let affine = least_squares(&rows, held_out.ys.as_slice().unwrap(), 17);
     let [w, b] = ["read_out.weight", "read_out.bias"].map(|name| plain.layout.place(name).unwrap());
     let (network, mut params) = (plain.network.clone(), plain.into_params());
@@ -172,12 +137,8 @@ fn adam_agrees_with_least_squares() {
 
 /// A finished run of a few steps.
 fn trained(dir: &Path, seed: u64) -> std::path::PathBuf {
-    let text = format!(
-        "name = \"x\"\n[task]\nfunction = \"linear\"\ninputs = \"gaussian\"\ndim = 3\npoints = 8\n[network]\n\
-         kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8\npositions = 20\n\
-         [training]\nsteps = 4\nbatch = 8\nrate = 1e-2\nseed = {seed}\n"
-    );
-    let experiment = Experiment::parse(&text, Path::new("x.toml")).unwrap();
+    let network = "kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8\npositions = 20";
+    let experiment = experiment(network, 4, seed);
     let mut run = Run::open(dir, &experiment, &lab::networks::devices::Device::Cpu).unwrap();
     assert!(matches!(run.train(|| false, |_, _, _| ()).unwrap(), Stopped::Finished(_)));
     run.dir.clone()
