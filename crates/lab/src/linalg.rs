@@ -1,7 +1,7 @@
 //! Dense linear algebra on small row-major slices: hot loops by hand, decompositions by `nalgebra`.
 //!
 //! Matrices are `&[f64]` of length rows × columns. The hot loops are compiled twice, plainly and with AVX2 and
-//! fused multiply-add, chosen at run time by [`vectorised`], and once for each size that matters, so that a matrix
+//! fused multiply-add, chosen at run time by `vectorised`, and once for each size that matters, so that a matrix
 //! of d ≤ 20 stays in registers and first-level cache through all its iterations. (AVX-512 was measured too: no
 //! faster at these sizes, where a row of 20 fills two and a half registers.)
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Comparison;
 use super::similarity::{Metric, View, induced_weights, of_errors, of_weights};
+use crate::Progress;
 use crate::data::npz::read_prompts;
 use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
@@ -148,7 +149,7 @@ impl Plan {
 
     /// Compares, with bootstrap intervals and the rate over all steps. Writes the steps out that were the learners' own, and
     /// returns what the user should know beside the result; `tell` hears what is going on.
-    pub fn run(&mut self, tell: &(dyn Fn(&str) + Sync)) -> Result<(Comparison, Vec<String>)> {
+    pub fn run(&mut self, tell: Progress) -> Result<(Comparison, Vec<String>)> {
         let source = self.source()?;
         let a = learners::build(&self.a, tell)?;
         let b = learners::build(&self.b, tell)?;
@@ -167,7 +168,7 @@ impl Plan {
         Ok((found.resampled(Seed(self.task.seed)), [a.notes, b.notes].concat()))
     }
 
-    fn by_errors(&self, source: &Source, sides: Sides, tell: &(dyn Fn(&str) + Sync)) -> Result<Comparison> {
+    fn by_errors(&self, source: &Source, sides: Sides, tell: Progress) -> Result<Comparison> {
         let prompts: Prompts = match source {
             Source::Count(count) => self.task.task()?.sample(Seed(self.task.seed), "eval", 0, *count),
             Source::File(path) => read_prompts(path)?,
@@ -180,7 +181,7 @@ impl Plan {
         Ok(Comparison::new(of_errors(&a?, &b?, &prompts, view, self.measure.metric())?))
     }
 
-    fn by_weights(&self, source: &Source, sides: Sides, tell: &(dyn Fn(&str) + Sync)) -> Result<Comparison> {
+    fn by_weights(&self, source: &Source, sides: Sides, tell: Progress) -> Result<Comparison> {
         let Source::Count(count) = source else {
             return Err(Error::BadData(format!(
                 "induced weights need fresh queries from the distribution of the prompts, which the file {} does not tell; \

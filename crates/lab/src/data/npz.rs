@@ -167,7 +167,7 @@ pub fn write(path: &Path, arrays: &[(&str, &[usize], Values)]) -> Result<()> {
     Ok(engine::model::checkpoint::write_whole(path, &bytes)?)
 }
 
-/// Reads prompts from `xs` [b,n,d] and `ys` [b,n].
+/// Reads prompts from `xs` `[b,n,d]` and `ys` `[b,n]`.
 pub fn read_prompts(path: &Path) -> Result<Prompts> {
     let mut reader = Reader::open(path)?;
     let xs = reader.array("xs", &["prompt", "point", "dimension"])?;
@@ -179,7 +179,7 @@ pub fn read_prompts(path: &Path) -> Result<Prompts> {
     Prompts::new(xs, ys).map_err(|e| bad(e.to_string()))
 }
 
-/// Writes prompts as `xs` [b,n,d] and `ys` [b,n].
+/// Writes prompts as `xs` `[b,n,d]` and `ys` `[b,n]`.
 pub fn write_prompts(path: &Path, prompts: &Prompts) -> Result<()> {
     let (b, n, d) = prompts.xs.dim();
     let slice = "prompts are stored in standard layout";
@@ -192,7 +192,7 @@ pub fn write_prompts(path: &Path, prompts: &Prompts) -> Result<()> {
     )
 }
 
-/// Writes predictions as `steps` [s], `values` [s,b,n] and `diverged` [s], the number of prompts left for good at each step.
+/// Writes predictions as `steps` `[s]`, `values` `[s,b,n]` and `diverged` `[s]`, the number of prompts left for good at each step.
 pub fn write_predictions(path: &Path, found: &Trajectory) -> Result<()> {
     let (s, b, n) = found.values.dim();
     let diverged: Vec<u64> = found.outcomes.iter().map(|o| o.diverged as u64).collect();

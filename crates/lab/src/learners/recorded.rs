@@ -1,6 +1,6 @@
 //! Predictions that were made once: by a network whose weights are not kept, or by another program.
 //!
-//! Two files hold them: `.npz` with `steps` [s] and `values` [s,b,n], as `iclab predict` and NumPy write it, and
+//! Two files hold them: `.npz` with `steps` `[s]` and `values` `[s,b,n]`, as `iclab predict` and NumPy write it, and
 //! `predictions.safetensors` in single precision, which also knows the prompts it was asked.
 
 use std::collections::HashMap;

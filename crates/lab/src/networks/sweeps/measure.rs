@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::plan::{Point, Quality, Sweep};
+use crate::Progress;
 use crate::analyses::kit::setting::{HALF_OCTAVES, middle_of};
 use crate::compare::Comparison;
 use crate::compare::rates::Trend;
@@ -63,7 +64,7 @@ pub struct Layers {
 /// Measures a run on `count` prompts, the same for all runs on a task.
 pub struct Bench<'a> {
     count: usize,
-    tell: &'a (dyn Fn(&str) + Sync),
+    tell: Progress<'a>,
     baselines: HashMap<String, Option<Arc<Baselines>>>,
 }
 
@@ -77,7 +78,7 @@ struct Baselines {
 
 impl<'a> Bench<'a> {
     /// An empty bench; `tell` hears what is going on.
-    pub fn new(count: usize, tell: &'a (dyn Fn(&str) + Sync)) -> Bench<'a> {
+    pub fn new(count: usize, tell: Progress<'a>) -> Bench<'a> {
         Bench { count, tell, baselines: HashMap::new() }
     }
 
