@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lab::analyses::reproduction::{CACHE, Reproduction};
 use lab::analyses::{self, NotRun};
-use lab::findings::claims::{Claim, Findings, Verdict};
+use lab::findings::{Claim, Findings, Verdict};
 use report::Running;
 use serde::Deserialize;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use lab::findings::figure::Table;
+use lab::findings::Table;
 
 use crate::error::{Error, Result};
 

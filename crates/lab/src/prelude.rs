@@ -6,7 +6,7 @@ pub use crate::compare::similarity::{Heatmap, InducedWeights, Metric, View, indu
 pub use crate::data::prompts::{Prompts, Questions, Task};
 pub use crate::data::seed::Seed;
 pub use crate::error::{Error, Result};
-pub use crate::findings::claims::{Bound, Claim, Kind, Verdict};
+pub use crate::findings::{Bound, Claim, Kind, Verdict};
 pub use crate::learners::steps::Steps;
 pub use crate::learners::{Learner, Trajectory};
 pub use crate::solvers::{self, Iterative, Problem, Solver};

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use lab::analyses::reproduction::ReproductionPlan;
-use lab::findings::claims::Findings;
+use lab::findings::Findings;
 use report::{About, Drawn, Running};
 
 use super::networks::stop_training;

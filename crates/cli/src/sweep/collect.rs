@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use lab::findings::claims::Findings;
+use lab::findings::Findings;
 use lab::networks::sweeps::{self, Bench, Measured, Sweep, SweepFolder, counts, survey};
 use serde::Serialize;
 

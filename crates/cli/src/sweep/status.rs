@@ -1,7 +1,7 @@
 //! `iclab sweep status`: how far every point is.
 
 use clap::Args;
-use lab::findings::figure::Table;
+use lab::findings::Table;
 use lab::networks::sweeps::{PointStatus, abandoned, counts, slurm, story, survey};
 use serde_json::json;
 

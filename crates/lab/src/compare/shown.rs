@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::Comparison;
 use super::plan::Plan;
 use super::rates::Trend;
-use crate::findings::claims::Findings;
-use crate::findings::figure::{Axis, Figure, HeatmapPanel, LinesPanel, Panel, Scale, Series, Stroke, Table};
+use crate::findings::{
+    Axis, Figure, Findings, HeatmapPanel, LinesPanel, Panel, Scale, Series, Stroke, Table,
+};
 
 impl Comparison {
     /// Everything a page about it shows.

@@ -7,7 +7,7 @@ use ndarray::Array2;
 use super::Construction;
 use super::describe::{stretches, weighting};
 use super::transformer::{Layer, Mlp};
-use crate::findings::figure::{Block, BlocksPanel, Figure, Panel};
+use crate::findings::{Block, BlocksPanel, Figure, Panel};
 
 /// One panel per different layer; in each the scores A and values V of every head and what the MLP adds, block by block.
 pub fn picture(id: &str, construction: &Construction) -> Figure {

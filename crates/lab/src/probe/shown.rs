@@ -12,7 +12,7 @@ use crate::analyses::{Outcome, emergence};
 use crate::compare::Comparison;
 use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::findings::claims::Findings;
+use crate::findings::Findings;
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
 use crate::networks::experiment::{Experiment, TaskSpec};

@@ -16,7 +16,7 @@ use engine::model::checkpoint::write_whole;
 use serde::{Deserialize, Serialize};
 
 use crate::analyses::Analysis;
-use crate::findings::claims::Findings;
+use crate::findings::Findings;
 use crate::networks::models::{Models, NETWORKS};
 
 /// Where findings are kept when nobody says where.

@@ -3,7 +3,7 @@
 use super::cache::{Cache, Fingerprints};
 use crate::analyses::{self, Analysis, Lab};
 use crate::error::Error;
-use crate::findings::claims::Findings;
+use crate::findings::Findings;
 
 /// Where analyses are run, or remembered.
 pub struct Measuring {

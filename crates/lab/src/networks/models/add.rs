@@ -7,7 +7,7 @@ use crate::Progress;
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series};
+use crate::findings::{Axis, Figure, LinesPanel, Panel, Scale, Series};
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
 use crate::networks::Weights;

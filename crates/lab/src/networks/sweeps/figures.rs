@@ -4,7 +4,7 @@ use super::groups::{Group, groups, others, places};
 use super::measure::{Layers, Measured};
 use super::outcome::INTERVALS;
 use super::plan::{Quality, SEED, Sweep};
-use crate::findings::figure::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::findings::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
 use crate::stats::Estimate;
 
 /// Errors below this are drawn here: round-off has no meaning on a logarithmic axis.

@@ -5,7 +5,7 @@ use super::groups::{Group, groups};
 use super::measure::{Layers, Measured};
 use super::plan::{Sweep, plain};
 use crate::analyses::Outcome;
-use crate::findings::figure::Table;
+use crate::findings::Table;
 use crate::stats::Estimate;
 
 /// How intervals over seeds are made, for captions.

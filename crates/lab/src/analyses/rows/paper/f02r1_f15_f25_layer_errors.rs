@@ -11,8 +11,8 @@ pub const ROWS: &[Analysis] = &[
         order: 21,
         title: "The Transformer's error falls faster and faster from layer to layer",
         summary: "Error on the next label by the pairs read, for each layer of the Transformer, each Newton iteration and growing \
-              numbers of GD steps. Superlinear means that each middle layer removes a larger factor of the error than the \
-              one before; a geometric rate removes the same factor each time.",
+                  numbers of GD steps. Superlinear means that each middle layer removes a larger factor of the error than the \
+                  one before; a geometric rate removes the same factor each time.",
         needs: &["r1"],
         run: |lab, note| superlinear(lab, note, &ISOTROPIC, "layers 3 to 8 superlinear for n > d"),
         ..Analysis::FIGURE

@@ -15,8 +15,8 @@ pub const ROWS: &[Analysis] = &[
         order: 30,
         title: "Layers match Newton's steps on a line and gradient descent's on an exponential",
         summary: "For each layer the most similar number of Newton iterations and of GD steps, by similarity of errors. A straight \
-              line means that a layer does the work of a fixed number of steps; an exponential means that the other is \
-              exponentially slower.",
+                  line means that a layer does the work of a fixed number of steps; an exponential means that the other is \
+                  exponentially slower.",
         needs: &["r1"],
         run: |lab, note| {
             let slope = Within(2.0, 4.5);

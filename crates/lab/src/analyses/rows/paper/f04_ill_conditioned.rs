@@ -9,7 +9,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     order: 40,
     title: "On ill-conditioned data the Transformer does what Newton does in 21 steps",
     summary: "Error after 40 pairs of inputs with κ = 100 along layers, Newton iterations and GD steps. Newton's need grows with the \
-          logarithm of κ, gradient descent's in proportion.",
+              logarithm of κ, gradient descent's in proportion.",
     needs: &["r2"],
     run,
     ..Analysis::FIGURE

@@ -22,7 +22,7 @@ pub const ROWS: &[Analysis] = &[
         order: 51,
         title: "The Transformer is far better than online methods and forgets no pair",
         summary: "Error by pairs read, and error on a pair seen before by its age after 20 pairs, of the Transformer beside online gradient \
-              descent and five steps of Newton.",
+                  descent and five steps of Newton.",
         needs: &["r1"],
         run: transformer,
         ..Analysis::FIGURE
@@ -32,7 +32,7 @@ pub const ROWS: &[Analysis] = &[
         order: 52,
         title: "The LSTM learns like an online method: better on recent pairs",
         summary: "The same with an LSTM. Its error is that of Newton after five steps, but unlike Newton it is better on recent pairs than on \
-              early ones, as online gradient descent is.",
+                  early ones, as online gradient descent is.",
         needs: &["r1", "r7"],
         run: lstm,
         ..Analysis::FIGURE

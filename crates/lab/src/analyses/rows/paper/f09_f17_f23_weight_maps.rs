@@ -11,7 +11,7 @@ pub const ROWS: &[Analysis] = &[
         cost: Cost::Minutes,
         title: "Induced weights show the same trends",
         summary: "After each prefix a layer answers 200 fresh queries; the weights that fit its answers are compared with the \
-              weights of the algorithms. Similarity of weights asks what would be predicted anywhere, not only at the next input.",
+                  weights of the algorithms. Similarity of weights asks what would be predicted anywhere, not only at the next input.",
         needs: &["r1"],
         run: |lab, note| maps(lab, note, &ISOTROPIC, Within(2.0, 4.5)),
         ..Analysis::FIGURE

@@ -10,8 +10,8 @@ pub const ROWS: &[Analysis] = &[
         order: 110,
         title: "BFGS keeps pace with the layers, BFGS of limited memory does not",
         summary: "The maps of F3 against quasi-Newton methods. The paper does not name its line search; with the exact one BFGS, L-BFGS and \
-              conjugate gradient are the same iteration (E4), so these take Armijo's: from 1 down until the loss falls. \
-              BFGS with the exact search is shown beside them.",
+                  conjugate gradient are the same iteration (E4), so these take Armijo's: from 1 down until the loss falls. \
+                  BFGS with the exact search is shown beside them.",
         needs: &["r1"],
         run: |lab, note| maps(lab, note, &ISOTROPIC, "linear over layers 6 to 11"),
         ..Analysis::FIGURE

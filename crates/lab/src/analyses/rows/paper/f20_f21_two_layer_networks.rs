@@ -13,8 +13,8 @@ pub const ROWS: &[Analysis] = &[
         order: 200,
         title: "Two-layer ReLU networks: exponentially faster than gradient descent",
         summary: "A Transformer trained on functions that are two-layer ReLU networks, against gradient descent on a network of the \
-              same shape fitted to the pairs read. Steps double along the axis, so that a straight line means exponentially \
-              faster. The paper names neither step size nor start; here η = 0.003 and normal first weights.",
+                  same shape fitted to the pairs read. Steps double along the axis, so that a straight line means exponentially \
+                  faster. The paper names neither step size nor start; here η = 0.003 and normal first weights.",
         needs: &["r8"],
         run: |lab, note| run(lab, note, "r8", "relu", 0),
         ..Analysis::FIGURE
@@ -24,7 +24,7 @@ pub const ROWS: &[Analysis] = &[
         order: 210,
         title: "Two-layer tanh networks: the first layers prepare",
         summary: "The same with tanh. The paper finds that the first five layers only prepare, and that similarities are lower \
-              than for linear functions, as two fitted networks may be different optima.",
+                  than for linear functions, as two fitted networks may be different optima.",
         needs: &["r9"],
         run: |lab, note| run(lab, note, "r9", "tanh", 5),
         ..Analysis::FIGURE

@@ -11,7 +11,7 @@ pub const ROWS: &[Analysis] = &[
         order: 65,
         title: "Table 1, the Transformer: most similar to Newton, least to online GD",
         summary: "The paper gives one similarity for each pair of a network and an algorithm and does not say over which layers. Here: the last \
-              layer, the mean over layers and the largest, each at the best step of the algorithm.",
+                  layer, the mean over layers and the largest, each at the best step of the algorithm.",
         needs: &["r1"],
         run: |lab, note| {
             let cells = Cells::new(lab, &ISOTROPIC)?;

@@ -20,7 +20,7 @@ pub const ROWS: &[Analysis] = &[
         cost: Cost::Minutes,
         title: "Without read-outs of their own the layers do not progress",
         summary: "The network's own read-out, trained on its last layer, applied to every layer, to the \
-              residual stream as it is and after the final LayerNorm; beside them the fitted ones.",
+                  residual stream as it is and after the final LayerNorm; beside them the fitted ones.",
         needs: &["r1"],
         run: own_read_out,
         ..Analysis::STATEMENT

@@ -9,7 +9,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     order: 70,
     title: "The condition number hardly hurts the Transformer",
     summary: "Steps that match the last layer of a Transformer on isotropic and on ill-conditioned data: as many Newton iterations, but \
-          many times the GD steps.",
+              many times the GD steps.",
     needs: &["r1", "r2"],
     run,
     ..Analysis::STATEMENT
