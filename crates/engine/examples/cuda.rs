@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::cpu::bench;
-use engine::cuda::{CudaError, CudaRunner, CudaTrainer, Device, Feed, Precision, ScheduleRow};
+use engine::cuda::{CudaError, CudaRunner, CudaTrainer, Device, Precision};
 use engine::model::networks::{Gpt2Config, Mode, Network};
 use engine::model::optim::{OptimiserState, adam::AdamConfig};
 use engine::model::parameters::SplitMix;
+use engine::trainer::{Feed, ScheduleRow};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -64,10 +65,10 @@ fn step(
     let mut trainer = CudaTrainer::new(device, network, precision, batch, Some(1.0), &params, &adam)?;
     trainer.prepare(41, &Feed::Host)?;
     let rows = [ScheduleRow { rate: 1e-4, dims: 20 }; STEPS];
-    trainer.run(&rows[..20])?;
+    trainer.run_on_device(&rows[..20])?;
     let round = |_| {
         let start = Instant::now();
-        trainer.run(&rows).map(|_| start.elapsed().as_secs_f64() * 1e6 / STEPS as f64)
+        trainer.run_on_device(&rows).map(|_| start.elapsed().as_secs_f64() * 1e6 / STEPS as f64)
     };
     let mut times = (0..5).map(round).collect::<Result<Vec<f64>, CudaError>>()?;
     times.sort_by(f64::total_cmp);

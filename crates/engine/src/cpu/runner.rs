@@ -208,7 +208,7 @@ impl Network {
         points: usize,
     ) -> Result<Vec<f32>, EngineError> {
         const CHUNK: usize = 64;
-        let prompt = 2 * points * self.features();
+        let prompt = (2 * points * self.features()).max(1);
         let mut all = Vec::with_capacity(tokens.len() / (2 * self.features()));
         let mut runner: Option<Runner> = None;
         for chunk in tokens.chunks(CHUNK * prompt) {

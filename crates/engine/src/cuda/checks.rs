@@ -253,7 +253,7 @@ fn trainings_that_differ(
         for &row in rows {
             gpu.run_fed(row, &tokens, &targets)?;
         }
-        Ok((gpu.params()?, gpu.adam()?))
+        Ok((gpu.params()?, gpu.optimiser()?))
     };
     let whole = train(&params, &fresh, &rows)?;
     let again = train(&params, &fresh, &rows)?;

@@ -40,7 +40,9 @@ pub use device::{Device, DeviceInfo};
 pub use error::CudaError;
 pub use runner::CudaRunner;
 pub use sampling::sample_once;
-pub use trainer::{CudaTrainer, Feed, ScheduleRow, StepResult, TABLE};
+pub use trainer::{CudaTrainer, TABLE};
+
+use crate::trainer::{Feed, ScheduleRow};
 
 /// How numbers are stored and multiplied on the device. Parameters, the optimiser's moments and the residual stream are
 /// float32 always.

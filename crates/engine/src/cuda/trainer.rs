@@ -3,6 +3,7 @@
 //! The host writes the schedule of many steps into a table beforehand; a step reads its row, records loss and norm beside
 //! it, and moves on by itself. The host only synchronises when it wants to.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaGraph, CudaStream};
@@ -19,38 +20,7 @@ use crate::model::networks::{Mode, Network};
 use crate::model::optim::OptimiserState;
 use crate::model::optim::adam::AdamConfig;
 use crate::model::optim::muon::MuonMatrix;
-
-/// Where a step's prompts come from.
-#[derive(Debug, Clone)]
-pub enum Feed {
-    /// A kernel `sample(tokens, targets, rows, progress)` in this source, one block of `threads` per prompt.
-    Kernel {
-        /// CUDA source.
-        source: String,
-        /// Threads per block.
-        threads: u32,
-    },
-    /// The host writes them before each step.
-    Host,
-}
-
-/// The schedule of one step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScheduleRow {
-    /// Learning rate.
-    pub rate: f32,
-    /// Dimensions in use.
-    pub dims: u32,
-}
-
-/// What a step reports.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StepResult {
-    /// Mean squared error over all positions, before the update.
-    pub loss: f32,
-    /// Gradient norm before clipping.
-    pub norm: f32,
-}
+use crate::trainer::{Feed, NextBatch, ScheduleRow, StepResult, Trainer};
 
 /// A network in training on the device.
 pub struct CudaTrainer {
@@ -71,6 +41,8 @@ pub struct CudaTrainer {
 /// What depends on the number of points.
 struct Shape {
     points: usize,
+    /// Whether the host writes the prompts of every step.
+    fed_by_host: bool,
     runner: CudaRunner,
     graph: CudaGraph,
     /// The graph refers to its kernels, so that they must stay loaded.
@@ -79,6 +51,13 @@ struct Shape {
 
 /// Rows of the schedule's table: the most steps that may be enqueued at once.
 pub const TABLE: usize = 4096;
+
+/// Steps that are enqueued at once: few enough that a request to stop is heard soon.
+const CHUNK: usize = 256;
+const _: () = assert!(CHUNK <= TABLE);
+
+/// Prompts that are evaluated at once.
+const EVALUATED: usize = 512;
 
 impl CudaTrainer {
     /// A network with parameters and the optimiser's state as given.
@@ -118,12 +97,6 @@ impl CudaTrainer {
         self.step
     }
 
-    /// Bytes of device memory in use.
-    pub fn bytes(&self) -> usize {
-        let shape = self.shape.as_ref().map_or(0, |shape| shape.runner.bytes());
-        self.memory.bytes + self.parameters.memory.bytes + shape
-    }
-
     /// Prepares steps with `points` points per prompt, fed as said.
     pub fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), CudaError> {
         let device = self.device.clone();
@@ -142,14 +115,10 @@ impl CudaTrainer {
         let (forward, backward) = (&runner.lowered.forward, &runner.lowered.backward);
         runner.streams.enqueue(forward)?;
         self.device.synchronize()?;
+        let fed_by_host = before.is_empty();
         let graph = runner.streams.capture([&before, forward, backward, &after])?;
-        self.shape = Some(Shape { points, runner, graph, _loaded: [before, after] });
+        self.shape = Some(Shape { points, fed_by_host, runner, graph, _loaded: [before, after] });
         Ok(())
-    }
-
-    /// Points per prompt that steps are prepared for.
-    pub fn points(&self) -> Option<usize> {
-        self.shape.as_ref().map(|shape| shape.points)
     }
 
     fn sampling(&self, runner: &CudaRunner, source: &str, threads: u32) -> Result<Command, CudaError> {
@@ -177,9 +146,8 @@ impl CudaTrainer {
         self.memory.write(self.optimiser.progress, &progress)
     }
 
-    /// Takes steps, one per row of the schedule, and returns what each reported. Fewer results than rows: after the
-    /// last one the loss or a gradient was not finite, and the parameters are those before that step.
-    pub fn run(&mut self, schedule: &[ScheduleRow]) -> Result<Vec<StepResult>, CudaError> {
+    /// As [`Trainer::run`], on the prompts that a kernel samples, or else on those that the host wrote last.
+    pub fn run_on_device(&mut self, schedule: &[ScheduleRow]) -> Result<Vec<StepResult>, CudaError> {
         let shape = self.shape.as_ref().expect("prepared before");
         self.write_schedule(schedule)?;
         for _ in schedule {
@@ -198,20 +166,6 @@ impl CudaTrainer {
         self.write_schedule(&[row])?;
         self.launch_fed(tokens, targets)?;
         self.collect(1)
-    }
-
-    /// As [`CudaTrainer::run`], on prompts from the host: `next` gives tokens and targets of one step after the other.
-    pub fn run_host<E: From<CudaError>>(
-        &mut self,
-        schedule: &[ScheduleRow],
-        mut next: impl FnMut() -> Result<(Vec<f32>, Vec<f32>), E>,
-    ) -> Result<Vec<StepResult>, E> {
-        self.write_schedule(schedule)?;
-        for _ in schedule {
-            let (tokens, targets) = next()?;
-            self.launch_fed(&tokens, &targets)?;
-        }
-        Ok(self.collect(schedule.len())?)
     }
 
     fn launch_fed(&mut self, tokens: &[f32], targets: &[f32]) -> Result<(), CudaError> {
@@ -244,11 +198,75 @@ impl CudaTrainer {
         read_floats(&self.memory, self.parameters.at.grads, self.parameters.len)
     }
 
-    /// Adam's state as it is now.
-    pub fn adam(&self) -> Result<OptimiserState, CudaError> {
+    /// Moments and step count as they are now.
+    pub fn optimiser(&self) -> Result<OptimiserState, CudaError> {
         let len = self.parameters.len;
         let mean = read_floats(&self.memory, self.optimiser.mean, len)?;
         let square = read_floats(&self.memory, self.optimiser.square, len)?;
         Ok(OptimiserState { config: self.config, mean, square, step: self.step, muon: self.matrices.clone() })
+    }
+}
+
+impl<E: From<CudaError>> Trainer<E> for CudaTrainer {
+    fn done(&self) -> u64 {
+        self.step
+    }
+
+    fn params(&self) -> Result<Cow<'_, [f32]>, E> {
+        Ok(Cow::Owned(CudaTrainer::params(self)?))
+    }
+
+    fn optimiser(&self) -> Result<Cow<'_, OptimiserState>, E> {
+        Ok(Cow::Owned(CudaTrainer::optimiser(self)?))
+    }
+
+    fn device_bytes(&self) -> Option<usize> {
+        let shape = self.shape.as_ref().map_or(0, |shape| shape.runner.bytes());
+        Some(self.memory.bytes + self.parameters.memory.bytes + shape)
+    }
+
+    fn points(&self) -> Option<usize> {
+        self.shape.as_ref().map(|shape| shape.points)
+    }
+
+    fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), E> {
+        Ok(CudaTrainer::prepare(self, points, feed)?)
+    }
+
+    fn chunk(&self) -> usize {
+        CHUNK
+    }
+
+    fn run(&mut self, schedule: &[ScheduleRow], next: NextBatch<'_, E>) -> Result<Vec<StepResult>, E> {
+        if !self.shape.as_ref().expect("prepared before").fed_by_host {
+            return Ok(self.run_on_device(schedule)?);
+        }
+        self.write_schedule(schedule)?;
+        for _ in schedule {
+            let prompts = next()?;
+            self.launch_fed(&prompts.tokens, &prompts.targets)?;
+        }
+        Ok(self.collect(schedule.len())?)
+    }
+
+    /// In float32 whatever the training: the weights are, and whoever reads the checkpoint.
+    fn predictions(&self, tokens: &[f32], points: usize) -> Result<Vec<f32>, E> {
+        let prompt = 2 * points * self.network.features();
+        let count = tokens.len() / prompt;
+        let (batch, precision) = (EVALUATED.min(count), Precision::Float32);
+        let mut runner =
+            CudaRunner::new(&self.device, &self.network, precision, [batch, 2 * points], Mode::Infer)?;
+        runner.set_params(&CudaTrainer::params(self)?)?;
+        let mut all = Vec::with_capacity(count * points);
+        for chunk in tokens.chunks(batch * prompt) {
+            // The last chunk is filled up with prompts of zeros.
+            let mut chunk = chunk.to_vec();
+            chunk.resize(batch * prompt, 0.0);
+            runner.set_tokens(&chunk)?;
+            runner.forward()?;
+            all.extend(runner.predictions()?);
+        }
+        all.truncate(count * points);
+        Ok(all)
     }
 }

@@ -107,7 +107,7 @@ pub fn training(device: &Arc<cuda::Device>, precision: Precision) -> Result<Vec<
         let error = if same_schedule { apart } else { f64::NAN };
         checks.push(Check { name, error, tolerance: 3.0 * tolerance(precision) });
         // The evaluation alone: of the same weights, and always in float32.
-        let saved = (gpu.params()?.into_owned(), gpu.adam()?.into_owned());
+        let saved = (gpu.params()?.into_owned(), gpu.optimiser()?.into_owned());
         let cpu = Trainer::on(&Device::Cpu, &experiment, Some(saved))?;
         let error = distance(&gpu.evaluate(700)?, &cpu.evaluate(700)?);
         let name = format!("evaluation of an experiment, {fed}");
@@ -120,7 +120,7 @@ pub fn training(device: &Arc<cuda::Device>, precision: Precision) -> Result<Vec<
 pub fn resumed(device: &Arc<cuda::Device>, precision: Precision) -> Result<Check> {
     let device = Device::Cuda(device.clone(), precision);
     let state = |trainer: &Trainer| -> Result<(Vec<f32>, OptimiserState)> {
-        Ok((trainer.params()?.into_owned(), trainer.adam()?.into_owned()))
+        Ok((trainer.params()?.into_owned(), trainer.optimiser()?.into_owned()))
     };
     let mut different = 0;
     for function in ["linear", HOST_SAMPLED] {

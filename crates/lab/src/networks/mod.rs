@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use engine::cpu::{ForwardParams, PackedWeights};
-use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
+use engine::model::networks::{Gpt2Config, LstmConfig, Network};
 use engine::model::ops::{Activation, AttentionKind, Mask, Weighting};
 use engine::model::parameters::{ParamLayout, RandomSource};
 use ndarray::Array2;
@@ -188,21 +188,10 @@ impl Weights {
 
     /// Predictions `[b,n]` at the x tokens.
     pub fn predictions(&self, prompts: &Prompts) -> Result<Array2<f64>> {
-        const CHUNK: usize = 64;
-        let (count, points) = (prompts.count(), prompts.points());
         let tokens = tokens(prompts, self.network.features());
-        let per_prompt = 2 * points * self.network.features();
-        let mut all = Vec::with_capacity(count * points);
-        let mut runner = self.network.predictor(CHUNK.min(count), points, Mode::Infer)?;
-        for chunk in tokens.chunks(CHUNK * per_prompt) {
-            let size = chunk.len() / per_prompt;
-            if size != CHUNK.min(count) {
-                runner = self.network.predictor(size, points, Mode::Infer)?;
-            }
-            runner.set_tokens(chunk)?;
-            runner.forward(self.for_passes());
-            all.extend(runner.predictions().iter().map(|p| f64::from(*p)));
-        }
-        Array2::from_shape_vec((count, points), all).map_err(|e| Error::BadData(e.to_string()))
+        let all = self.network.predictions(self.for_passes(), &tokens, prompts.points())?;
+        let all = all.into_iter().map(f64::from).collect();
+        let shape = (prompts.count(), prompts.points());
+        Array2::from_shape_vec(shape, all).map_err(|e| Error::BadData(e.to_string()))
     }
 }

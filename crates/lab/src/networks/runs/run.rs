@@ -121,8 +121,8 @@ impl Run {
 
     fn save(&self) -> Result<()> {
         let (path, trainer) = (self.dir.join(CHECKPOINT), &self.trainer);
-        let (params, adam) = (trainer.params()?, trainer.adam()?);
-        Ok(checkpoint::save(&path, &trainer.layout, &params, Some(&adam), &self.metadata())?)
+        let (params, optimiser) = (trainer.params()?, trainer.optimiser()?);
+        Ok(checkpoint::save(&path, &trainer.layout, &params, Some(&optimiser), &self.metadata())?)
     }
 
     fn save_kept(&self, step: u64) -> Result<()> {

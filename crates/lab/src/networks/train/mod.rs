@@ -1,27 +1,28 @@
-//! Training: one step is a pure function of the weights, the moments and the step's number.
+//! Training: one step is a pure function of the weights, the moments and the step's number. The lab samples prompts, the
+//! engine trains on them.
 
-mod cpu;
-mod cuda;
+mod bayes;
+mod prompts;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use engine::cpu::CpuTrainer;
+use engine::cuda::CudaTrainer;
 use engine::model::networks::Network;
 use engine::model::optim::{OptimiserState, adam::AdamConfig};
 use engine::model::parameters::ParamLayout;
-use ndarray::Array2;
+use engine::trainer::{Feed, ScheduleRow};
+use ndarray::ArrayView2;
 
-use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::learners::steps::Steps;
-use crate::networks::Weights;
 use crate::networks::devices::Device;
 use crate::networks::experiment::{Experiment, Optimiser, Start, TrainingSpec};
 use crate::networks::models;
-use crate::solvers;
-use cpu::Cpu;
-use cuda::Cuda;
+use crate::networks::{Weights, tokens};
+pub use bayes::bayes_loss;
+use prompts::{PromptQueue, StepSpec, feed};
 
 /// What one step reports.
 #[derive(Clone, Copy, Debug)]
@@ -38,38 +39,6 @@ pub struct StepReport {
     pub points: usize,
 }
 
-/// What a step does, a pure function of its number.
-#[derive(Clone, Copy, Debug)]
-struct StepSpec {
-    step: u64,
-    rate: f64,
-    dims: usize,
-    points: usize,
-}
-
-impl StepSpec {
-    fn of(experiment: &Experiment, step: u64) -> StepSpec {
-        let (spec, task) = (&experiment.training, &experiment.task);
-        StepSpec {
-            step,
-            rate: spec.rate_at(step),
-            dims: spec.dims.map_or(task.dim, |ramp| ramp.at(step, spec.steps)),
-            points: spec.points.map_or(task.points, |ramp| ramp.at(step, spec.steps)),
-        }
-    }
-
-    /// The step's prompts.
-    fn sample(&self, experiment: &Experiment) -> Result<Prompts> {
-        let (spec, task) = (&experiment.training, &experiment.task);
-        let task = task.in_dims(self.dims, self.points)?;
-        Ok(task.sample(Seed(spec.seed), "train", self.step * spec.batch as u64, spec.batch))
-    }
-
-    fn report(&self, loss: f64, norm: f64) -> StepReport {
-        StepReport { loss, norm, rate: self.rate, dims: self.dims, points: self.points }
-    }
-}
-
 fn not_finite(spec: &TrainingSpec, step: u64, loss: f64, norm: f64) -> Error {
     Error::Training(format!(
         "step {step}: the loss is {loss} and the gradient norm {norm}; the last checkpoint is untouched. \
@@ -84,13 +53,9 @@ pub struct Trainer {
     network: Network,
     /// Where parameters lie in the flat buffers.
     pub layout: ParamLayout,
-    backend: Backend,
-}
-
-/// Where parameters and moments are.
-enum Backend {
-    Cpu(Box<Cpu>),
-    Cuda(Box<Cuda>),
+    /// Parameters and moments, on their device.
+    trainer: Box<dyn engine::Trainer<Error>>,
+    prompts: PromptQueue,
 }
 
 impl Trainer {
@@ -107,39 +72,44 @@ impl Trainer {
     ) -> Result<Trainer> {
         experiment.check()?;
         let network = experiment.network.build(experiment.task.dim, experiment.task.points)?;
-        let layout = network.layout();
-        let t = &experiment.training;
-        let (params, mut adam) = match saved {
+        let (layout, spec) = (network.layout(), &experiment.training);
+        let (params, mut optimiser) = match saved {
             Some(saved) => saved,
-            None => {
-                let config =
-                    AdamConfig { beta1: t.beta1 as f32, beta2: t.beta2 as f32, epsilon: t.epsilon as f32 };
-                let params = match &t.init {
-                    Some(given) => Weights::read(&weights_at(given), network.clone())?.into_params(),
-                    None => fresh(&network, &layout, t),
-                };
-                (params, OptimiserState::new(config, layout.len()))
-            }
+            None => (first_weights(&network, &layout, spec)?, fresh_optimiser(&layout, spec)),
         };
-        if t.optimiser == Optimiser::Muon {
-            adam.muon = network.muon_matrices();
+        if spec.optimiser == Optimiser::Muon {
+            optimiser.muon = network.muon_matrices();
         }
-        let backend = match device {
-            Device::Cpu => Backend::Cpu(Box::new(Cpu::new(params, adam))),
+        let (batch, clip) = (spec.batch, spec.clip.map(|clip| clip as f32));
+        let trainer: Box<dyn engine::Trainer<Error>> = match device {
+            Device::Cpu => Box::new(CpuTrainer::new(&network, batch, clip, params, optimiser)),
             Device::Cuda(device, precision) => {
-                let cuda = Cuda::new(device, *precision, experiment, &network, &params, &adam)?;
-                Backend::Cuda(Box::new(cuda))
+                Box::new(CudaTrainer::new(device, &network, *precision, batch, clip, &params, &optimiser)?)
             }
         };
-        Ok(Trainer { experiment: experiment.clone(), network, layout, backend })
+        let (experiment, prompts) = (experiment.clone(), PromptQueue::default());
+        let mut trainer = Trainer { experiment, network, layout, trainer, prompts };
+        // A network that the device cannot run is refused here, and not in the middle of a run.
+        trainer.prepare(StepSpec::of(&trainer.experiment, trainer.done()).points)?;
+        Ok(trainer)
+    }
+
+    /// Makes ready for prompts of so many points.
+    fn prepare(&mut self, points: usize) -> Result<()> {
+        if self.trainer.points() == Some(points) {
+            return Ok(());
+        }
+        let feed = if self.on_gpu() { feed(&self.experiment, points)? } else { Feed::Host };
+        self.trainer.prepare(points, &feed)
+    }
+
+    fn on_gpu(&self) -> bool {
+        self.device_bytes().is_some()
     }
 
     /// Steps taken so far.
     pub fn done(&self) -> u64 {
-        match &self.backend {
-            Backend::Cpu(cpu) => cpu.adam.step,
-            Backend::Cuda(cuda) => cuda.done(),
-        }
+        self.trainer.done()
     }
 
     /// The network.
@@ -149,26 +119,17 @@ impl Trainer {
 
     /// Parameters as they are now.
     pub fn params(&self) -> Result<Cow<'_, [f32]>> {
-        Ok(match &self.backend {
-            Backend::Cpu(cpu) => Cow::Borrowed(&cpu.params),
-            Backend::Cuda(cuda) => Cow::Owned(cuda.params()?),
-        })
+        self.trainer.params()
     }
 
     /// Moments and step count as they are now.
-    pub fn adam(&self) -> Result<Cow<'_, OptimiserState>> {
-        Ok(match &self.backend {
-            Backend::Cpu(cpu) => Cow::Borrowed(&cpu.adam),
-            Backend::Cuda(cuda) => Cow::Owned(cuda.adam()?),
-        })
+    pub fn optimiser(&self) -> Result<Cow<'_, OptimiserState>> {
+        self.trainer.optimiser()
     }
 
     /// Bytes of device memory in use; none on the CPU.
     pub fn device_bytes(&self) -> Option<usize> {
-        match &self.backend {
-            Backend::Cpu(_) => None,
-            Backend::Cuda(cuda) => Some(cuda.bytes()),
-        }
+        self.trainer.device_bytes()
     }
 
     /// One gradient step on fresh prompts. A loss that is not finite is an error, and the weights are not touched.
@@ -177,40 +138,55 @@ impl Trainer {
         reports.last().copied().ok_or_else(|| Error::Training("all steps are done".into()))
     }
 
-    /// As many gradient steps as suit the device, at least one and at most `most`; what each reports. At a loss that is
-    /// not finite the steps before it are reported; when there are none it is an error, and the weights are not touched.
+    /// As many gradient steps as suit the device, at least one and at most `most`, fewer where the curriculum changes the
+    /// shape; what each reports. At a loss that is not finite the steps before it are reported; when there are none it is an
+    /// error, and the weights are not touched.
     pub fn advance(&mut self, most: u64) -> Result<Vec<StepReport>> {
-        match &mut self.backend {
-            Backend::Cpu(cpu) => Ok(vec![cpu.step(&self.experiment, &self.network)?]),
-            Backend::Cuda(cuda) => cuda.advance(&self.experiment, most),
+        let first = self.done();
+        let points = StepSpec::of(&self.experiment, first).points;
+        self.prepare(points)?;
+        let ahead = self.on_gpu();
+        let Trainer { experiment, trainer, prompts, .. } = self;
+        let steps: Vec<StepSpec> = (first..experiment.training.steps.min(first.saturating_add(most)))
+            .take(trainer.chunk())
+            .map(|step| StepSpec::of(experiment, step))
+            .take_while(|step| step.points == points)
+            .collect();
+        let rows: Vec<ScheduleRow> =
+            steps.iter().map(|s| ScheduleRow { rate: s.rate as f32, dims: s.dims as u32 }).collect();
+        let mut next = first..;
+        let results = trainer.run(&rows, &mut || {
+            let step = next.next().expect("steps do not end");
+            if ahead { prompts.sampled_ahead(experiment, step) } else { prompts::batch(experiment, step) }
+        })?;
+        let taken = (trainer.done() - first) as usize;
+        if let (0, Some(result)) = (taken, results.first()) {
+            let (loss, norm) = (f64::from(result.loss), f64::from(result.norm));
+            return Err(not_finite(&experiment.training, first, loss, norm));
         }
+        // A step that was not taken is tried again by the next call, which then reports it.
+        let taken = steps.iter().zip(&results).take(taken);
+        Ok(taken.map(|(step, r)| step.report(f64::from(r.loss), f64::from(r.norm))).collect())
     }
 
     /// Mean squared error by pairs read, over `count` fresh prompts of the whole task.
     pub fn evaluate(&self, count: usize) -> Result<Vec<f64>> {
+        const CHUNK: usize = 512;
         let task = &self.experiment.task;
         let task = task.build()?;
         let seed = Seed(self.experiment.training.seed);
         let mut sums = vec![0.0; task.points];
-        let mut add = |prompts: &Prompts, predictions: Array2<f64>| {
-            for row in (&predictions - &prompts.ys).rows() {
-                sums.iter_mut().zip(row).for_each(|(sum, e)| *sum += e * e / count as f64);
-            }
-        };
-        match &self.backend {
-            Backend::Cpu(cpu) => {
-                let weights = Weights::new(self.network.clone(), cpu.params.clone());
-                const CHUNK: usize = 256;
-                for first in (0..count).step_by(CHUNK) {
-                    let prompts = task.sample(seed, "eval", first as u64, CHUNK.min(count - first));
-                    add(&prompts, weights.predictions(&prompts)?);
+        for first in (0..count).step_by(CHUNK) {
+            let prompts = task.sample(seed, "eval", first as u64, CHUNK.min(count - first));
+            let tokens = tokens(&prompts, self.network.features());
+            let predictions = self.trainer.predictions(&tokens, task.points)?;
+            let predictions = ArrayView2::from_shape(prompts.ys.dim(), &predictions)
+                .map_err(|e| Error::BadData(e.to_string()))?;
+            for (predicted, ys) in predictions.rows().into_iter().zip(prompts.ys.rows()) {
+                for (sum, (&p, &y)) in sums.iter_mut().zip(predicted.iter().zip(ys)) {
+                    let error = f64::from(p) - y;
+                    *sum += error * error / count as f64;
                 }
-            }
-            Backend::Cuda(cuda) => {
-                let prompts = task.sample(seed, "eval", 0, count);
-                let values = cuda.predictions(&self.network, &prompts)?;
-                let predictions = Array2::from_shape_vec((count, task.points), values);
-                add(&prompts, predictions.map_err(|e| Error::BadData(e.to_string()))?);
             }
         }
         Ok(sums)
@@ -227,42 +203,19 @@ fn weights_at(init: &Path) -> PathBuf {
     if path.is_dir() { path.join("checkpoint.safetensors") } else { path }
 }
 
-/// First weights.
-fn fresh(network: &Network, layout: &ParamLayout, spec: &TrainingSpec) -> Vec<f32> {
+/// The weights that training begins with: those of `init`, or random ones.
+fn first_weights(network: &Network, layout: &ParamLayout, spec: &TrainingSpec) -> Result<Vec<f32>> {
+    if let Some(given) = &spec.init {
+        return Ok(Weights::read(&weights_at(given), network.clone())?.into_params());
+    }
     let mut params = layout.initial(&Seed(spec.seed));
     if let (Start::PassThrough, Network::Lstm(config)) = (spec.start, network) {
         config.pass_through(&mut params);
     }
-    params
+    Ok(params)
 }
 
-/// The smallest mean loss any predictor can have on a task with `dims` dimensions and `points` points: exact for noiseless
-/// linear functions of isotropic inputs, (d−t) at t < d; by ridge on sampled prompts where labels are noisy; unknown
-/// (`None`) for the rest. (On ill-conditioned inputs least squares is not the best before t = d: the spectrum is known.)
-pub fn bayes_loss(function: &str, inputs: &str, dims: usize, points: usize) -> Result<Option<f64>> {
-    let task = Task::new(function, inputs, dims, points)?;
-    let name = function.split(':').next().unwrap_or_default();
-    if name == "linear" && inputs == "gaussian" {
-        let sum: f64 = (0..points.min(dims)).map(|t| (dims - t) as f64).sum();
-        return Ok(Some(sum / points as f64));
-    }
-    let Some(best) = task.best_learner().filter(|_| inputs == "gaussian") else { return Ok(None) };
-    let prompts = task.sample(Seed(0), "floor", 0, 512);
-    let errors = solvers::build(&best)?.trajectory(&prompts, &Steps::single(1))?.errors(&prompts, 0);
-    Ok(Some(errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn floors_agree_where_both_are_known() {
-        let exact = bayes_loss("linear", "gaussian", 20, 41).unwrap().unwrap();
-        assert!((exact - 5.122).abs() < 1e-3);
-        let sampled = bayes_loss("noisy-linear:sigma=0.001", "gaussian", 20, 41).unwrap().unwrap();
-        assert!((sampled / exact - 1.0).abs() < 0.05, "{sampled} {exact}");
-        assert!(bayes_loss("relu-2nn", "gaussian", 20, 41).unwrap().is_none());
-        assert!(bayes_loss("linear", "skewed:kappa=100", 20, 41).unwrap().is_none());
-    }
+fn fresh_optimiser(layout: &ParamLayout, spec: &TrainingSpec) -> OptimiserState {
+    let [beta1, beta2, epsilon] = [spec.beta1, spec.beta2, spec.epsilon].map(|value| value as f32);
+    OptimiserState::new(AdamConfig { beta1, beta2, epsilon }, layout.len())
 }
