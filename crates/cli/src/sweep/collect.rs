@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use lab::findings::Findings;
-use lab::networks::sweeps::{self, Bench, Measured, Sweep, SweepFolder, counts, survey};
+use lab::networks::sweeps::{self, Measured, Measurer, Sweep, SweepFolder, counts, survey};
 use serde::Serialize;
 
 use super::PlanArgs;
@@ -99,7 +99,7 @@ fn measure(args: &CollectArgs, folder: &SweepFolder) -> Result<Vec<Measured>> {
     let (sweep, count) = (&folder.sweep, folder.sweep.points.len());
     let bar = progress::bar(count);
     let tell = |what: &str| bar.set_message(what.to_string());
-    let mut bench = Bench::new(args.prompts as usize, &tell);
+    let mut bench = Measurer::new(args.prompts as usize, &tell);
     let mut measured = Vec::new();
     for point in 0..count {
         measured.extend(bench.measure(sweep, point, &folder.runs)?);

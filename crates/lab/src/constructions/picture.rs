@@ -7,7 +7,7 @@ use ndarray::Array2;
 use super::Construction;
 use super::describe::{stretches, weighting};
 use super::transformer::{Layer, Mlp};
-use crate::findings::{Block, BlocksPanel, Figure, Panel};
+use crate::findings::{Block, BlocksPanel, Figure};
 
 /// One panel per different layer; in each the scores A and values V of every head and what the MLP adds, block by block.
 pub fn picture(id: &str, construction: &Construction) -> Figure {
@@ -19,16 +19,12 @@ pub fn picture(id: &str, construction: &Construction) -> Figure {
             "–" => format!("{which}: {}", layer.name),
             words => format!("{which}: {} ({words})", layer.name),
         };
-        Panel::Blocks(panel(title, construction, layer))
+        panel(title, construction, layer)
     });
-    Figure {
-        id: id.into(),
-        title: format!(
-            "The weights of {} iterations in {} layers",
-            recipe.iterations,
-            transformer.layers.len()
-        ),
-        caption: format!(
+    Figure::new(
+        id,
+        format!("The weights of {} iterations in {} layers", recipe.iterations, transformer.layers.len()),
+        format!(
             "Every different layer of the construction ({}; d = {}, n = {}, width {}). A: the score of a head is \
              h_tᵀ A h_s; V: what it carries from slot (column) to slot (row); MLP: its linear part. A cell is one number; a \
              diagonal of cells is a multiple of the identity, with its factor beside it.",
@@ -37,8 +33,8 @@ pub fn picture(id: &str, construction: &Construction) -> Figure {
             recipe.pairs,
             transformer.width()
         ),
-        panels: panels.collect(),
-    }
+        panels,
+    )
 }
 
 fn panel(title: String, construction: &Construction, layer: &Layer) -> BlocksPanel {

@@ -7,7 +7,7 @@ use crate::Progress;
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::findings::{Axis, Figure, LinesPanel, Panel, Scale, Series};
+use crate::findings::{Axis, Figure, LinesPanel, Series};
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
 use crate::networks::Weights;
@@ -169,26 +169,19 @@ fn read_metrics(path: &Path) -> Result<Vec<Metrics>> {
 fn curve(card: &Card, metrics: &[Metrics]) -> Figure {
     let points =
         |value: &dyn Fn(&Metrics) -> f64| metrics.iter().map(|m| (m.step as f64, value(m))).collect();
-    let panel = |title: &str, y: &str, scale, series| {
-        Panel::Lines(LinesPanel {
-            title: title.into(),
-            x: Axis::new("training step", Scale::Linear),
-            y: Axis::new(y, scale),
-            series: vec![series],
-            references: vec![],
-        })
+    let panel = |title: &str, y: &str, points| {
+        let series = [Series::new(card.name.as_str(), points)];
+        LinesPanel::new(Axis::linear("training step"), Axis::log10(y), series).titled(title)
     };
-    let mut panels =
-        vec![panel("Loss", "mean loss", Scale::Log10, Series::new(card.name.as_str(), points(&|m| m.loss)))];
+    let mut panels = vec![panel("Loss", "mean loss", points(&|m| m.loss))];
     if metrics.iter().any(|m| m.excess.is_some_and(|e| e > 0.0)) {
         let excess = points(&|m| m.excess.filter(|e| *e > 0.0).unwrap_or(f64::NAN));
-        let title = "Above the smallest possible";
-        panels.push(panel(title, "excess loss", Scale::Log10, Series::new(card.name.as_str(), excess)));
+        panels.push(panel("Above the smallest possible", "excess loss", excess));
     }
-    Figure {
-        id: format!("{}-loss", card.name),
-        title: format!("Training of {}: {}", card.name, card.about),
-        caption: "The curriculum adds dimensions at first, so that the loss rises before it falls.".into(),
+    Figure::new(
+        format!("{}-loss", card.name),
+        format!("Training of {}: {}", card.name, card.about),
+        "The curriculum adds dimensions at first, so that the loss rises before it falls.",
         panels,
-    }
+    )
 }

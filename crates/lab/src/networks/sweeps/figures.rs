@@ -1,25 +1,20 @@
 //! The figures of a sweep.
 
-use super::groups::{Group, groups, others, places};
+use super::groups::{Group, groups, others, positions};
 use super::measure::{Layers, Measured};
 use super::outcome::INTERVALS;
 use super::plan::{Quality, SEED, Sweep};
-use crate::findings::{Axis, Figure, LinesPanel, Panel, Scale, Series, Stroke};
+use crate::findings::{Axis, Figure, LinesPanel, Scale, Series, Stroke};
 use crate::stats::Estimate;
 
 /// Errors below this are drawn here: round-off has no meaning on a logarithmic axis.
 const SMALLEST: f64 = 1e-12;
 
-fn lines(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Panel {
-    Panel::Lines(LinesPanel { title: title.into(), x, y, series, references: vec![] })
-}
-
 /// A curve through estimates, with their intervals.
 fn curve(label: &str, estimates: Vec<(f64, Estimate)>) -> Series {
-    let points = estimates.iter().map(|(x, e)| (*x, e.value)).collect();
-    let band =
-        estimates.iter().map(|(_, e)| if e.low.is_nan() { (e.value, e.value) } else { (e.low, e.high) });
-    Series::new(label, points).band(band.collect()).stroke(Stroke::LineMarkers)
+    // One run alone has no interval.
+    let whole = |e: Estimate| if e.low.is_nan() { Estimate { low: e.value, high: e.value, ..e } } else { e };
+    Series::estimates(label, estimates.into_iter().map(|(x, e)| (x, whole(e))))
 }
 
 /// One figure per axis of the sweep.
@@ -29,16 +24,19 @@ pub fn along_axes(sweep: &Sweep, measured: &[Measured]) -> Vec<Figure> {
 
 fn along(sweep: &Sweep, measured: &[Measured], field: usize) -> Figure {
     let name = &sweep.fields[field];
-    let places = places(sweep, field);
+    let positions = positions(sweep, field);
     let over_seeds = name == SEED;
     // Over seeds every run is a point of its own; over anything else the runs of a group are one.
     let mut curves: Vec<(String, Vec<(f64, Group)>)> = Vec::new();
     for group in groups(sweep, measured) {
         let parts: Vec<(f64, Group)> = if over_seeds {
             let alone = |run| Group { label: String::new(), runs: vec![run] };
-            group.runs.iter().map(|&run| (places.at[run.point], alone(run))).collect()
+            group.runs.iter().map(|&run| (positions.at[run.point], alone(run))).collect()
         } else {
-            vec![(places.at[group.runs[0].point], Group { label: String::new(), runs: group.runs.clone() })]
+            vec![(
+                positions.at[group.runs[0].point],
+                Group { label: String::new(), runs: group.runs.clone() },
+            )]
         };
         let label = if over_seeds { group.label.clone() } else { others(sweep, group.runs[0].point, field) };
         match curves.iter_mut().find(|(known, _)| *known == label) {
@@ -52,23 +50,22 @@ fn along(sweep: &Sweep, measured: &[Measured], field: usize) -> Figure {
             let series = curve(label, parts.iter().map(|(x, group)| (*x, value(group))).collect());
             if over_seeds { series.stroke(Stroke::Markers) } else { series }
         });
-        let scale = if places.by_factors { Scale::Log10 } else { Scale::Linear };
-        lines("", Axis::new(name.as_str(), scale), y, series.collect())
+        let scale = if positions.by_factors { Scale::Log10 } else { Scale::Linear };
+        LinesPanel::new(Axis::new(name.as_str(), scale), y, series)
     };
-    let key = places.key.map_or(String::new(), |key| format!(" On the axis {key}."));
-    Figure {
-        id: format!("axis-{}", name.replace('.', "-")),
-        title: format!("Along {name}"),
-        caption: format!(
+    let key = positions.key.map_or(String::new(), |key| format!(" On the axis {key}."));
+    let errors = panel(Axis::log10("mean squared error / d after all pairs"), &|group| {
+        group.log_mean(|run| run.result.last_error_over_d.max(SMALLEST))
+    });
+    let losses = panel(Axis::linear("mean loss"), &|group| group.mean(|run| run.result.mean_loss));
+    Figure::new(
+        format!("axis-{}", name.replace('.', "-")),
+        format!("Along {name}"),
+        format!(
             "Error after all pairs and mean loss of every finished run, on its own task. {INTERVALS}{key}"
         ),
-        panels: vec![
-            panel(Axis::new("mean squared error / d after all pairs", Scale::Log10), &|group| {
-                group.log_mean(|run| run.result.last_error_over_d.max(SMALLEST))
-            }),
-            panel(Axis::new("mean loss", Scale::Linear), &|group| group.mean(|run| run.result.mean_loss)),
-        ],
-    }
+        [errors, losses],
+    )
 }
 
 /// Error by pairs read, for every group: F6 with error bars when the axis is the width.
@@ -78,19 +75,10 @@ pub fn errors(groups: &[Group]) -> Figure {
         let at = |t: usize| group.log_mean(|run| (run.result.errors[t] / run.dim as f64).max(SMALLEST));
         curve(&group.label, (0..points).map(|t| (t as f64, at(t))).collect()).stroke(Stroke::Solid)
     });
-    Figure {
-        id: "sweep-errors".into(),
-        title: "Error by pairs read".into(),
-        caption: format!(
-            "Mean squared error over d after t pairs, as each run found at its end. {INTERVALS}"
-        ),
-        panels: vec![lines(
-            "",
-            Axis::new("in-context pairs t", Scale::Linear),
-            Axis::new("mean squared error / d", Scale::Log10),
-            series.collect(),
-        )],
-    }
+    let (x, y) = (Axis::linear("in-context pairs t"), Axis::log10("mean squared error / d"));
+    let caption =
+        format!("Mean squared error over d after t pairs, as each run found at its end. {INTERVALS}");
+    Figure::new("sweep-errors", "Error by pairs read", caption, [LinesPanel::new(x, y, series)])
 }
 
 /// Best-matching steps of every layer, for every group.
@@ -113,20 +101,20 @@ pub fn matches(groups: &[Group]) -> Figure {
                 (0..deepest.unwrap_or(0)).map(|layer| ((layer + 1) as f64, mean(layer))).collect(),
             )
         });
-        lines("", Axis::new("layer", Scale::Linear), Axis::new(label, scale), series.collect())
+        LinesPanel::new(Axis::linear("layer"), Axis::new(label, scale), series)
     };
-    Figure {
-        id: "sweep-matches".into(),
-        title: "Best-matching steps of every layer".into(),
-        caption: format!(
+    Figure::new(
+        "sweep-matches",
+        "Best-matching steps of every layer",
+        format!(
             "For each layer the step of Newton's iteration, and of gradient descent, whose errors are most similar (SimE); means over \
              seeds, for gradient descent of logarithms. {INTERVALS}"
         ),
-        panels: vec![
+        [
             panel("best Newton step", Scale::Linear, |layers| &layers.newton),
             panel("best GD step", Scale::Log2, |layers| &layers.gd),
         ],
-    }
+    )
 }
 
 /// The share of runs that were good enough, by training steps and by seconds.
@@ -138,7 +126,7 @@ pub fn quality(sweep: &Sweep, groups: &[Group]) -> Figure {
         Some(Quality { loss: Some(loss), .. }) => format!("a loss of at most {loss}"),
         _ => "no quality".into(),
     };
-    let share = |value: fn(&Measured) -> Option<f64>| {
+    let share = |x: &str, value: fn(&Measured) -> Option<f64>| {
         let series = groups.iter().map(|group| {
             let mut times: Vec<f64> = group.runs.iter().filter_map(|run| value(run)).collect();
             times.sort_by(f64::total_cmp);
@@ -148,31 +136,20 @@ pub fn quality(sweep: &Sweep, groups: &[Group]) -> Figure {
             let stairs = stairs.flat_map(|(i, &t)| [(t, i as f64 / count), (t, (i + 1) as f64 / count)]);
             Series::new(group.label.as_str(), std::iter::once((0.0, 0.0)).chain(stairs).collect())
         });
-        series.collect::<Vec<_>>()
+        LinesPanel::new(Axis::linear(x), Axis::linear("share of runs").range(0.0, 1.0), series)
     };
-    let y = || Axis::new("share of runs", Scale::Linear).range(0.0, 1.0);
-    Figure {
-        id: "sweep-quality".into(),
-        title: "Time to quality".into(),
-        caption: format!(
+    Figure::new(
+        "sweep-quality",
+        "Time to quality",
+        format!(
             "The share of runs whose metrics had shown {wanted}, over the whole task. Seconds are those of training on the machines \
              that ran them; runs that shared a machine slowed each other."
         ),
-        panels: vec![
-            lines(
-                "",
-                Axis::new("training steps", Scale::Linear),
-                y(),
-                share(|run| run.reached.map(|r| r.step as f64)),
-            ),
-            lines(
-                "",
-                Axis::new("seconds of training", Scale::Linear),
-                y(),
-                share(|run| run.reached.map(|r| r.seconds)),
-            ),
+        [
+            share("training steps", |run| run.reached.map(|r| r.step as f64)),
+            share("seconds of training", |run| run.reached.map(|r| r.seconds)),
         ],
-    }
+    )
 }
 
 /// Errors on all test inputs, for every group.
@@ -195,17 +172,10 @@ pub fn crosswise(sweep: &Sweep, groups: &[Group]) -> Figure {
         let error = |i: usize| group.log_mean(|run| run.tested[i].max(SMALLEST));
         curve(&group.label, at.iter().enumerate().map(|(i, &x)| (x, error(i))).collect())
     });
-    Figure {
-        id: "sweep-crosswise".into(),
-        title: "Trained and tested crosswise".into(),
-        caption: format!(
-            "Error after all pairs on inputs that the networks may not have been trained on. {INTERVALS}"
-        ),
-        panels: vec![lines(
-            "",
-            Axis::new(format!("tested on {label}"), scale),
-            Axis::new("mean squared error / d after all pairs", Scale::Log10),
-            series.collect(),
-        )],
-    }
+    let x = Axis::new(format!("tested on {label}"), scale);
+    let y = Axis::log10("mean squared error / d after all pairs");
+    let caption = format!(
+        "Error after all pairs on inputs that the networks may not have been trained on. {INTERVALS}"
+    );
+    Figure::new("sweep-crosswise", "Trained and tested crosswise", caption, [LinesPanel::new(x, y, series)])
 }

@@ -39,8 +39,8 @@ pub fn groups<'a>(sweep: &Sweep, measured: &'a [Measured]) -> Vec<Group<'a>> {
     groups
 }
 
-/// Where the values of one field lie on an axis.
-pub struct Places {
+/// Where the values of one field lie on the axis of a figure.
+pub struct AxisPositions {
     /// Number of each of the field's values, in the order of the points.
     pub at: Vec<f64>,
     /// What the numbers mean, where they are only positions in a list.
@@ -50,7 +50,7 @@ pub struct Places {
 }
 
 /// Numbers for the values of a field: themselves, the number after their last `=` (`skewed:kappa=10`), or positions.
-pub fn places(sweep: &Sweep, field: usize) -> Places {
+pub fn positions(sweep: &Sweep, field: usize) -> AxisPositions {
     let values: Vec<&Value> = sweep.points.iter().map(|point| &point.values[field]).collect();
     let number = |value: &&Value| match value {
         Value::Integer(i) => Some(*i as f64),
@@ -70,7 +70,7 @@ pub fn places(sweep: &Sweep, field: usize) -> Places {
         let widest = distinct.windows(2).map(|w| w[1] - w[0]).fold(0.0, f64::max);
         let narrowest = distinct.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
         let by_factors = distinct.len() > 2 && distinct[0] > 0.0 && widest > 1.9 * narrowest;
-        return Places { at, key: None, by_factors };
+        return AxisPositions { at, key: None, by_factors };
     }
     let mut names: Vec<String> = Vec::new();
     let at = values.iter().map(|value| {
@@ -83,7 +83,7 @@ pub fn places(sweep: &Sweep, field: usize) -> Places {
     });
     let at = at.collect();
     let key: Vec<String> = names.iter().enumerate().map(|(i, name)| format!("{} is {name}", i + 1)).collect();
-    Places { at, key: Some(key.join(", ")), by_factors: false }
+    AxisPositions { at, key: Some(key.join(", ")), by_factors: false }
 }
 
 /// A point in words, one field and the seed left out: what a curve over that field is called.

@@ -62,9 +62,9 @@ pub struct Layers {
 }
 
 /// Measures a run on `count` prompts, the same for all runs on a task.
-pub struct Bench<'a> {
+pub struct Measurer<'a> {
     count: usize,
-    tell: Progress<'a>,
+    progress: Progress<'a>,
     baselines: HashMap<String, Option<Arc<Baselines>>>,
 }
 
@@ -76,10 +76,10 @@ struct Baselines {
     gd: Trajectory,
 }
 
-impl<'a> Bench<'a> {
-    /// An empty bench; `tell` hears what is going on.
-    pub fn new(count: usize, tell: Progress<'a>) -> Bench<'a> {
-        Bench { count, tell, baselines: HashMap::new() }
+impl<'a> Measurer<'a> {
+    /// With no baselines yet; `progress` hears what is going on.
+    pub fn new(count: usize, progress: Progress<'a>) -> Measurer<'a> {
+        Measurer { count, progress, baselines: HashMap::new() }
     }
 
     /// Measures a point, if its run is finished.
@@ -87,7 +87,7 @@ impl<'a> Bench<'a> {
         let point = &sweep.points[index];
         let dir = point.dir(root);
         let Some(result) = runs::finished(&dir) else { return Ok(None) };
-        (self.tell)(&sweep.label(point));
+        (self.progress)(&sweep.label(point));
         let rows = runs::read_metrics(&dir)?;
         let found = probe::load(&dir)?;
         let task = &point.experiment.task;
@@ -96,7 +96,7 @@ impl<'a> Bench<'a> {
         let layers = match self.baselines(task)? {
             None => None,
             Some(baselines) => {
-                let probed = found.probe(None, &Options::default(), self.tell)?.probed;
+                let probed = found.probe(None, &Options::default(), self.progress)?.probed;
                 let path = probed.trajectory(&baselines.prompts, &probed.default_steps())?;
                 Some(among(&path, &baselines)?)
             }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn slopes_are_those_of_a_known_algorithm() {
         let task = TaskSpec { function: "linear".into(), inputs: "gaussian".into(), dim: 20, points: 41 };
-        let baselines = Bench::new(64, &|_| ()).make_baselines(&task).unwrap().unwrap();
+        let baselines = Measurer::new(64, &|_| ()).make_baselines(&task).unwrap().unwrap();
         let steps: Vec<usize> = (1..=9).map(|layer| 2 * layer).collect();
         let values = baselines.newton.values.select(ndarray::Axis(0), &steps);
         let id = baselines.newton.learner.clone();
@@ -209,7 +209,7 @@ mod tests {
         assert!((0.8..1.2).contains(&layers.gd_slope), "{}", layers.gd_slope);
         assert!(layers.like_exact > 0.97, "{}", layers.like_exact);
         let unknown = TaskSpec { function: "decision-tree".into(), ..task };
-        assert!(Bench::new(16, &|_| ()).make_baselines(&unknown).unwrap().is_none());
+        assert!(Measurer::new(16, &|_| ()).make_baselines(&unknown).unwrap().is_none());
     }
 
     #[test]

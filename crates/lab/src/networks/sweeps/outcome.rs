@@ -67,14 +67,13 @@ fn points(sweep: &Sweep, measured: &[Measured]) -> Table {
         row.extend(run.tested.iter().map(|&error| number(Some(error))));
         row
     };
-    Table {
-        id: "sweep-points".into(),
-        title: "Every finished run".into(),
-        caption: "Losses and errors as each run found them on fresh prompts at its end; layers and tests on prompts that all runs share."
-            .into(),
+    Table::new(
+        "sweep-points",
+        "Every finished run",
+        "Losses and errors as each run found them on fresh prompts at its end; layers and tests on prompts that all runs share.",
         columns,
-        rows: measured.iter().map(row).collect(),
-    }
+        measured.iter().map(row),
+    )
 }
 
 fn text(estimate: Estimate, digits: impl Fn(f64) -> String) -> String {
@@ -109,36 +108,24 @@ fn table(
     groups: &[Group],
     row: impl Fn(&Group) -> Vec<String>,
 ) -> Table {
-    let heads = ["group", "runs"].iter().chain(columns).map(ToString::to_string).collect();
+    let heads = ["group", "runs"].iter().chain(columns).copied();
     let rows = groups.iter().map(|group| {
         let mut cells = vec![group.label.clone(), group.runs.len().to_string()];
         cells.extend(row(group));
         cells
     });
-    Table {
-        id: id.into(),
-        title: title.into(),
-        caption: format!("{caption} {INTERVALS}"),
-        columns: heads,
-        rows: rows.collect(),
-    }
+    Table::new(id, title, format!("{caption} {INTERVALS}"), heads, rows)
 }
 
 fn means(groups: &[Group]) -> Table {
     let caption = "Runs that differ by their seed alone.";
-    table(
-        "sweep-means",
-        "Means over seeds",
-        caption,
-        &["mean loss", "error/d after all pairs"],
-        groups,
-        |group| {
-            vec![
-                text(group.mean(|run| run.result.mean_loss), fixed),
-                text(group.log_mean(|run| run.result.last_error_over_d), scientific),
-            ]
-        },
-    )
+    let columns = ["mean loss", "error/d after all pairs"];
+    table("sweep-means", "Means over seeds", caption, &columns, groups, |group| {
+        vec![
+            text(group.mean(|run| run.result.mean_loss), fixed),
+            text(group.log_mean(|run| run.result.last_error_over_d), scientific),
+        ]
+    })
 }
 
 fn slopes(groups: &[Group]) -> Table {
