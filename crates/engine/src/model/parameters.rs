@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::f64::consts::TAU;
 use std::ops::Range;
 
+use crate::hash::mix;
+
 /// Where a parameter's initial values come from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
@@ -173,13 +175,6 @@ impl SplitMix {
     fn unit(&self, stream: &str, index: u64) -> f64 {
         ((self.bits(stream, index) >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 impl RandomSource for SplitMix {

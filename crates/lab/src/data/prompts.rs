@@ -6,7 +6,7 @@ use ndarray::{Array2, Array3, ArrayView2, Axis};
 use rayon::prelude::*;
 
 use crate::data::functions::{self, DeviceFunction, FunctionClass};
-use crate::data::inputs::{self, DeviceInputs, Inputs};
+use crate::data::inputs::{self, DeviceInputs, InputDistribution, Inputs};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::registry::Spec;
@@ -53,6 +53,13 @@ impl Prompts {
         let xs = self.xs.slice(ndarray::s![..count, ..points, ..]).to_owned();
         let ys = self.ys.slice(ndarray::s![..count, ..points]).to_owned();
         Prompts { xs, ys }
+    }
+
+    /// Prompts `first .. first + count`, or as many of them as there are.
+    pub fn part(&self, first: usize, count: usize) -> Prompts {
+        let end = (first + count).min(self.count());
+        let xs = self.xs.slice(ndarray::s![first..end, .., ..]).to_owned();
+        Prompts { xs, ys: self.ys.slice(ndarray::s![first..end, ..]).to_owned() }
     }
 
     /// Number of prompts.
@@ -136,8 +143,7 @@ impl Task {
         self.function.noise()
     }
 
-    /// The algorithm that predicts labels best, where one of the registry does: its answer is the label's mean given the
-    /// pairs read.
+    /// The Bayes-optimal algorithm, where the registry has it: its answer is the label's mean given the pairs read.
     pub fn best_learner(&self) -> Option<String> {
         self.function.best_learner()
     }
@@ -153,7 +159,7 @@ impl Task {
         let (mut xs, mut ys) = (vec![0.0; count * n * d], vec![0.0; count * n]);
         xs.par_chunks_mut(n * d).zip(ys.par_chunks_mut(n)).enumerate().for_each(|(i, (xs, ys))| {
             let index = first + i as u64;
-            let distribution = self.inputs.distribution(d, seed, &format!("{stream}/basis"), index);
+            let distribution = self.input_distribution(seed, stream, index);
             let function = self.function.draw(d, &mut seed.at(&format!("{stream}/function"), index));
             let mut points = seed.at(&format!("{stream}/inputs"), index);
             let mut noise = seed.at(&format!("{stream}/noise"), index);
@@ -170,6 +176,11 @@ impl Task {
         Prompts { xs, ys }
     }
 
+    /// The distribution of the inputs of one prompt, its queries included.
+    fn input_distribution(&self, seed: Seed, stream: &str, index: u64) -> InputDistribution {
+        self.inputs.distribution(self.dim, seed, &format!("{stream}/basis"), index)
+    }
+
     /// The same prompts with `count_queries` fresh queries each, to be asked after each of `lengths` pairs.
     pub fn questions(
         &self,
@@ -184,7 +195,7 @@ impl Task {
         let mut queries = Array3::zeros((count, count_queries, self.dim));
         for (i, mut queries) in queries.axis_iter_mut(Axis(0)).enumerate() {
             let index = first + i as u64;
-            let distribution = self.inputs.distribution(self.dim, seed, &format!("{stream}/basis"), index);
+            let distribution = self.input_distribution(seed, stream, index);
             let mut draws = seed.at(&format!("{stream}/queries"), index);
             for mut x in queries.rows_mut() {
                 distribution

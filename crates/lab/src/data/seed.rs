@@ -6,6 +6,7 @@
 //! depend on the C library of the machine either.
 
 pub use engine::hash::fnv1a;
+use engine::hash::mix;
 
 /// The one number from which a whole experiment follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +23,6 @@ impl Seed {
         let mixed = mix(fnv1a(stream) ^ mix(self.0));
         [mixed as u32, (mixed >> 32) as u32]
     }
-}
-
-/// The finaliser of splitmix64: every input bit reaches every output bit.
-fn mix(mut z: u64) -> u64 {
-    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Numbers of one item, in a fixed order.

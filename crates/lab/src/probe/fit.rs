@@ -40,7 +40,7 @@ pub struct Options {
     pub prompts: Option<usize>,
     /// Closed form or gradient steps.
     pub method: Method,
-    /// Reads the last layer from the raw stream like the others, not after the final LayerNorm.
+    /// Reads the last layer from the raw residual stream like the others, not after the final LayerNorm.
     pub raw: bool,
     /// Prompts to judge on.
     pub held_out: usize,
@@ -68,7 +68,7 @@ pub enum Method {
 pub struct Fit {
     /// Closed form or gradient steps.
     pub method: Method,
-    /// Whether the last layer was read from the raw stream.
+    /// Whether the last layer was read from the raw residual stream.
     pub raw: bool,
     /// What they were fitted to: `labels`, or the algorithm that predicts labels best.
     pub targets: String,
@@ -101,8 +101,8 @@ impl HeldOut {
     }
 }
 
-/// Sums over prompts, one per layer.
-struct Sums {
+/// Sums over prompts, one per layer: what read-outs are solved from and judged by.
+struct LayerSums {
     all: Vec<Gram>,
     /// Over the last position of each prompt; only where read-outs are judged.
     last: Vec<Gram>,
@@ -110,8 +110,8 @@ struct Sums {
     trained: [f64; 2],
 }
 
-impl Sums {
-    fn merge(&mut self, other: &Sums) {
+impl LayerSums {
+    fn merge(&mut self, other: &LayerSums) {
         let add = |to: &mut [Gram], from: &[Gram]| to.iter_mut().zip(from).for_each(|(a, b)| a.merge(b));
         add(&mut self.all, &other.all);
         add(&mut self.last, &other.last);
@@ -119,13 +119,13 @@ impl Sums {
     }
 }
 
-/// What is being probed.
-struct Pass<'a> {
+/// A network whose read-outs are being fitted.
+struct Fitter<'a> {
     weights: &'a Weights,
     task: &'a Task,
     seed: Seed,
-    states: Vec<ReadPoint>,
-    /// Predicts labels as well as can be, where that is known.
+    points: Vec<ReadPoint>,
+    /// The Bayes-optimal algorithm, where it is known.
     best: Option<String>,
 }
 
@@ -145,11 +145,10 @@ pub fn fit(
             weights.network.features()
         )));
     }
-    let state = |layer| if layer == layers && !options.raw { ReadPoint::Final } else { ReadPoint::Raw };
-    let states = (0..=layers).map(state).collect();
-    let pass = Pass { weights, task, seed, states, best: task.best_learner() };
+    let points = (0..=layers).map(|layer| ReadPoint::of_layer(layer, layers, options.raw)).collect();
+    let fitter = Fitter { weights, task, seed, points, best: task.best_learner() };
     progress(&format!("reading {} held-out prompts", options.held_out));
-    let held_out = pass.sums("probe/held-out", 0..options.held_out, LANES, true)?;
+    let held_out = fitter.sums("probe/held-out", 0..options.held_out, LANES, true)?;
     let held_out = merged(held_out);
     let judge = |layer: usize, affine: &[f64]| HeldOut {
         mean_loss: held_out.all[layer].loss(affine),
@@ -160,12 +159,12 @@ pub fn fit(
         last_error: held_out.trained[1] / held_out.last[0].count() as f64 / task.dim as f64,
     };
     let (affine, prompts, why) = match options.method {
-        Method::LeastSquares => pass.choose(options.prompts, trained, &judge, progress)?,
+        Method::LeastSquares => fitter.choose(options.prompts, trained, &judge, progress)?,
         Method::Adam => {
             let prompts = options.prompts.unwrap_or(FIRST);
             progress(&format!("fitting to {prompts} prompts"));
             let batches = prompts.div_ceil(adam::BATCH).min(adam::MOST_BATCHES);
-            let batches = pass.sums("probe", 0..prompts, batches, false)?;
+            let batches = fitter.sums("probe", 0..prompts, batches, false)?;
             progress("taking gradient steps");
             let of = |layer: usize| batches.iter().map(|batch| &batch.all[layer]).collect();
             let why = match options.prompts {
@@ -176,11 +175,12 @@ pub fn fit(
         }
     };
     let found = affine.iter().enumerate().map(|(layer, affine)| judge(layer, affine)).collect();
-    let read_outs = affine.into_iter().zip(&pass.states).map(|(a, state)| ReadOut::new(a, *state)).collect();
+    let read_outs =
+        affine.into_iter().zip(&fitter.points).map(|(a, point)| ReadOut::new(a, *point)).collect();
     let fit = Fit {
         method: options.method,
         raw: options.raw,
-        targets: pass.best.clone().unwrap_or("labels".into()),
+        targets: fitter.best.clone().unwrap_or("labels".into()),
         prompts,
         why,
         held_out: options.held_out,
@@ -190,14 +190,14 @@ pub fn fit(
     Ok((read_outs, fit))
 }
 
-fn merged(sums: Vec<Sums>) -> Sums {
+fn merged(sums: Vec<LayerSums>) -> LayerSums {
     let mut sums = sums.into_iter();
     let mut all = sums.next().expect("at least one piece");
     sums.for_each(|part| all.merge(&part));
     all
 }
 
-impl Pass<'_> {
+impl Fitter<'_> {
     /// Least-squares read-outs, the number of prompts behind them, and why so many.
     fn choose(
         &self,
@@ -206,10 +206,10 @@ impl Pass<'_> {
         judge: &dyn Fn(usize, &[f64]) -> HeldOut,
         progress: Progress,
     ) -> Result<(Vec<Vec<f64>>, usize, String)> {
-        let last = self.states.len() - 1;
+        let last = self.points.len() - 1;
         let mut done = 0;
         let mut count = asked.unwrap_or(FIRST);
-        let mut sums: Option<Sums> = None;
+        let mut sums: Option<LayerSums> = None;
         let mut before: Option<HeldOut> = None;
         loop {
             progress(&format!("fitting to {count} prompts"));
@@ -252,7 +252,13 @@ impl Pass<'_> {
     }
 
     /// Sums over prompts of a stream, in `pieces` of about the same size.
-    fn sums(&self, stream: &str, prompts: Range<usize>, pieces: usize, judging: bool) -> Result<Vec<Sums>> {
+    fn sums(
+        &self,
+        stream: &str,
+        prompts: Range<usize>,
+        pieces: usize,
+        judging: bool,
+    ) -> Result<Vec<LayerSums>> {
         let size = prompts.len().div_ceil(pieces).next_multiple_of(GROUP);
         let pieces = prompts.len().div_ceil(size);
         let width = self.weights.network.width();
@@ -261,8 +267,9 @@ impl Pass<'_> {
             pieces,
             || (PromptRunner::new(self.weights, &[]), Vec::new()),
             |(reader, rows), piece| {
-                let judged = if judging { self.states.len() } else { 0 };
-                let mut sums = Sums { all: grams(self.states.len()), last: grams(judged), trained: [0.0; 2] };
+                let judged = if judging { self.points.len() } else { 0 };
+                let mut sums =
+                    LayerSums { all: grams(self.points.len()), last: grams(judged), trained: [0.0; 2] };
                 let first = prompts.start + piece * size;
                 for first in (first..(first + size).min(prompts.end)).step_by(GROUP) {
                     let count = GROUP.min(prompts.end - first);
@@ -276,7 +283,7 @@ impl Pass<'_> {
 
     fn add(
         &self,
-        sums: &mut Sums,
+        sums: &mut LayerSums,
         prompts: &Prompts,
         reader: &mut PromptRunner,
         rows: &mut Vec<f64>,
@@ -286,9 +293,9 @@ impl Pass<'_> {
         let width = self.weights.network.width();
         let (size, points) = (width + 2, prompts.points());
         let runner = reader.run(prompts)?;
-        for (layer, state) in self.states.iter().enumerate() {
+        for (layer, point) in self.points.iter().enumerate() {
             rows.clear();
-            for (hidden, target) in state.of(runner, layer).zip(&targets) {
+            for (hidden, target) in point.of(runner, layer).zip(&targets) {
                 rows.extend(hidden.iter().map(|h| f64::from(*h)));
                 rows.extend([1.0, *target]);
             }

@@ -4,8 +4,9 @@
 //! from the raw residual stream, layer L after the final LayerNorm, as in the authors' code.
 //!
 //! ```text
-//! pass (prompts through the network) → gram (sums) → fit (read-outs, how many prompts) → read (predictions) → Probed
-//! open: a run or checkpoint with its read-outs, which are saved beside it        change: layers and heads taken out
+//! pass (prompts through the network) → gram (sums of states) → fit (read-outs) → read (predictions) → Probed, a learner
+//! load: a run or checkpoint with its read-outs     saved: read-outs beside a checkpoint     learner: `run:DIR,ablate=zero:7`
+//! ablation: layers and heads replaced by zero or their mean        adam: the paper's way to fit        shown: as tables
 //! ```
 
 mod ablation;
@@ -41,7 +42,7 @@ use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
 use crate::networks::Weights;
 use crate::registry::Id;
-use pass::{GROUP, PromptRunner, part, per_thread};
+use pass::{GROUP, PromptRunner, per_thread};
 
 /// A network with a read-out per layer.
 #[derive(Clone)]
@@ -80,10 +81,10 @@ impl Probed {
         Probed::trained_on(ReadPoint::Normalised, name, weights)
     }
 
-    /// The same on another state of the layers before the last, such as the raw stream.
-    pub fn trained_on(state: ReadPoint, name: String, weights: Arc<Weights>) -> Probed {
+    /// The same, reading the layers before the last at another point, such as the raw residual stream.
+    pub fn trained_on(point: ReadPoint, name: String, weights: Arc<Weights>) -> Probed {
         let layers = weights.network.layers();
-        let mut read_outs = vec![ReadOut::trained_on(state, &weights); layers];
+        let mut read_outs = vec![ReadOut::trained_on(point, &weights); layers];
         read_outs.push(ReadOut::trained_on(ReadPoint::Normalised, &weights));
         let mut probed = Probed::new(name, weights, read_outs, None);
         probed.id.given.insert("readout".into(), "trained".into());
@@ -115,7 +116,7 @@ impl Probed {
         self.fit.as_ref()
     }
 
-    /// The parts that are taken out.
+    /// The parts that are ablated.
     pub fn interventions(&self) -> &[AblatedPart] {
         &self.interventions
     }
@@ -163,7 +164,7 @@ impl Learner for Probed {
             count.div_ceil(GROUP),
             || PromptRunner::new(&self.weights, &self.interventions),
             |reader, group| {
-                let prompts = part(prompts, group * GROUP, GROUP);
+                let prompts = prompts.part(group * GROUP, GROUP);
                 let runner = reader.run(&prompts)?;
                 let mut values = Array3::zeros((steps.len(), prompts.count(), points));
                 for (mut values, &layer) in values.outer_iter_mut().zip(steps.as_slice()) {
@@ -211,7 +212,7 @@ impl Probed {
     ) -> Result<Array3<f64>> {
         let network = &self.weights.network;
         let asked = questions.queries.dim().1;
-        let prefix = reader.run(&part(&questions.prompts, prompt, 1))?;
+        let prefix = reader.run(&questions.prompts.part(prompt, 1))?;
         if runner.is_none() {
             let mut fresh = network.query_runner(prefix, asked)?;
             fresh.ablate(&self.interventions)?;

@@ -106,12 +106,3 @@ impl<'a> PromptRunner<'a> {
         Ok(runner)
     }
 }
-
-/// Prompts `first..first+count` of a set.
-pub fn part(prompts: &Prompts, first: usize, count: usize) -> Prompts {
-    let end = (first + count).min(prompts.count());
-    Prompts {
-        xs: prompts.xs.slice(ndarray::s![first..end, .., ..]).to_owned(),
-        ys: prompts.ys.slice(ndarray::s![first..end, ..]).to_owned(),
-    }
-}

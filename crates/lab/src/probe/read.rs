@@ -12,17 +12,17 @@ use crate::networks::Weights;
 pub struct ReadOut {
     weights: Vec<f64>,
     bias: f64,
-    state: ReadPoint,
+    point: ReadPoint,
 }
 
-/// Which state of a layer is read.
+/// Where a layer is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadPoint {
-    /// The residual stream after the layer.
+    /// resid_post, the residual stream after the layer; the state of an LSTM layer.
     Raw,
     /// What the network's own read-out reads: after the final LayerNorm for a Transformer.
     Final,
-    /// The residual stream after the layer, normalised first: (h − mean) / std.
+    /// resid_post, normalised first: (h − mean) / std.
     Normalised,
 }
 
@@ -46,6 +46,11 @@ impl HiddenStates for QueryRunner {
 }
 
 impl ReadPoint {
+    /// Where fitted read-outs read: layer L where the network's own does, unless `raw`, the others raw.
+    pub fn of_layer(layer: usize, layers: usize, raw: bool) -> ReadPoint {
+        if layer == layers && !raw { ReadPoint::Final } else { ReadPoint::Raw }
+    }
+
     /// The states of a layer, one for each prediction.
     pub fn of(self, states: &impl HiddenStates, layer: usize) -> impl Iterator<Item = &[f32]> {
         states.rows((self != ReadPoint::Final).then_some(layer))
@@ -54,14 +59,14 @@ impl ReadPoint {
 
 impl ReadOut {
     /// From weights followed by a bias.
-    pub fn new(mut affine: Vec<f64>, state: ReadPoint) -> ReadOut {
+    pub fn new(mut affine: Vec<f64>, point: ReadPoint) -> ReadOut {
         let bias = affine.pop().unwrap_or_default();
-        ReadOut { weights: affine, bias, state }
+        ReadOut { weights: affine, bias, point }
     }
 
-    /// Which state is read.
-    pub fn state(&self) -> ReadPoint {
-        self.state
+    /// Where it reads.
+    pub fn point(&self) -> ReadPoint {
+        self.point
     }
 
     /// Weights followed by the bias.
@@ -73,27 +78,27 @@ impl ReadOut {
 
     /// The network's own read-out, for any layer: on the state as it is, or through the final LayerNorm, whose gain and bias
     /// are made part of the map.
-    pub fn trained_on(state: ReadPoint, weights: &Weights) -> ReadOut {
+    pub fn trained_on(point: ReadPoint, weights: &Weights) -> ReadOut {
         let of = |name: &str| -> Vec<f64> {
             let values = weights.layout.slice(weights.params(), name).expect("a parameter of every network");
             values.iter().map(|v| f64::from(*v)).collect()
         };
         let (w, b) = (of("read_out.weight"), of("read_out.bias")[0]);
         match weights.network {
-            Network::Gpt2(_) if state == ReadPoint::Normalised => {
+            Network::Gpt2(_) if point == ReadPoint::Normalised => {
                 let (gain, shift) = (of("ln_f.weight"), of("ln_f.bias"));
                 let bias = b + w.iter().zip(&shift).map(|(w, s)| w * s).sum::<f64>();
                 let weights = w.iter().zip(&gain).map(|(w, g)| w * g).collect();
-                ReadOut { weights, bias, state }
+                ReadOut { weights, bias, point }
             }
-            _ => ReadOut { weights: w, bias: b, state: ReadPoint::Raw },
+            _ => ReadOut { weights: w, bias: b, point: ReadPoint::Raw },
         }
     }
 
     /// Reads the states of a layer into `out`, one number for each prediction.
     pub fn read(&self, states: &impl HiddenStates, layer: usize, out: &mut [f64]) {
-        let rows = self.state.of(states, layer);
-        let normalised = self.state == ReadPoint::Normalised;
+        let rows = self.point.of(states, layer);
+        let normalised = self.point == ReadPoint::Normalised;
         let total: f64 = self.weights.iter().sum();
         vectorised(
             #[inline(always)]

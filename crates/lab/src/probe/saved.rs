@@ -91,9 +91,9 @@ impl SavedReadOuts {
         if values.len() != layers * width || values.iter().any(|v| !v.is_finite()) {
             return Err("its read-outs are not finite numbers".into());
         }
-        let state = |layer| if layer + 1 == layers && !fit.raw { ReadPoint::Final } else { ReadPoint::Raw };
+        let point = |layer| ReadPoint::of_layer(layer, layers - 1, fit.raw);
         let read_outs = values.chunks_exact(width).enumerate();
-        let read_outs = read_outs.map(|(l, affine)| ReadOut::new(affine.to_vec(), state(l))).collect();
+        let read_outs = read_outs.map(|(l, affine)| ReadOut::new(affine.to_vec(), point(l))).collect();
         Ok(SavedReadOuts { checkpoint: entry(CHECKPOINT)?.clone(), task, seed, fit, read_outs })
     }
 

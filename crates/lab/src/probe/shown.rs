@@ -133,12 +133,12 @@ pub fn without_parts(opened: &LoadedProbe, count: usize, progress: Progress) -> 
 /// The layers of a run at the checkpoints that were kept along its training, on `count` prompts.
 pub fn over_training(run: &Path, count: usize, progress: Progress) -> Result<Findings> {
     let task = Experiment::read(&run.join("plan.toml"))?.task;
-    let moments = checkpoints::of(run, progress)?;
+    let checkpoints = checkpoints::of(run, progress)?;
     let task = task.build()?;
-    let moments = emergence::measure(&moments, &task.sample(Seed(0), "eval", 0, count))?;
+    let measured = emergence::measure(&checkpoints, &task.sample(Seed(0), "eval", 0, count))?;
     let name = run.display().to_string();
     let title = format!("How the layers of {name} came about");
-    Ok(findings("emergence", title, emergence::shown(&name, &moments)))
+    Ok(findings("emergence", title, emergence::shown(&name, &measured)))
 }
 
 fn findings(analysis: &str, title: String, outcome: Outcome) -> Findings {

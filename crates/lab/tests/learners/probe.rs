@@ -79,7 +79,7 @@ fn raw_differs_at_the_last_layer_alone() {
     let usual = fit(random(gpt2()), options);
     let raw = fit(random(gpt2()), Options { raw: true, ..options });
     assert_eq!(usual.read_outs()[..3], raw.read_outs()[..3]);
-    assert_eq!([&usual, &raw].map(|p| p.read_outs()[3].state()), [ReadPoint::Final, ReadPoint::Raw]);
+    assert_eq!([&usual, &raw].map(|p| p.read_outs()[3].point()), [ReadPoint::Final, ReadPoint::Raw]);
     assert_ne!(usual.read_outs()[3].affine(), raw.read_outs()[3].affine());
 }
 

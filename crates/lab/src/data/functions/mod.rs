@@ -19,8 +19,8 @@ pub trait FunctionClass: Send + Sync {
         0.0
     }
 
-    /// The algorithm that predicts labels best, by its text: given the pairs read, its answer is the mean of the label.
-    /// `None` where none of the registry does.
+    /// The Bayes-optimal algorithm by its text: its answer is the label's mean given the pairs read. `None` where the registry
+    /// has none.
     fn best_learner(&self) -> Option<String> {
         None
     }

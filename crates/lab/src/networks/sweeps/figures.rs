@@ -1,7 +1,7 @@
 //! The figures of a sweep.
 
 use super::groups::{Group, groups, others, positions};
-use super::measure::{Layers, Measured};
+use super::measure::{LayerMatches, Measured};
 use super::outcome::INTERVALS;
 use super::plan::{Quality, SEED, Sweep};
 use crate::findings::{Axis, Figure, LinesPanel, Scale, Series, Stroke};
@@ -83,7 +83,7 @@ pub fn errors(groups: &[Group]) -> Figure {
 
 /// Best-matching steps of every layer, for every group.
 pub fn matches(groups: &[Group]) -> Figure {
-    let panel = |label: &str, scale: Scale, steps: fn(&Layers) -> &[f64]| {
+    let panel = |label: &str, scale: Scale, steps: fn(&LayerMatches) -> &[f64]| {
         let series = groups.iter().map(|group| {
             let of = |run: &Measured, layer: usize| {
                 let step = run.layers.as_ref().and_then(|l| steps(l).get(layer).copied()).unwrap_or(f64::NAN);

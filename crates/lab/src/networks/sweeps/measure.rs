@@ -35,7 +35,7 @@ pub struct Measured {
     /// Mean squared error over d after all pairs, for each of the sweep's test inputs.
     pub tested: Vec<f64>,
     /// Its layers among algorithms; none on tasks that no algorithm here solves.
-    pub layers: Option<Layers>,
+    pub layers: Option<LayerMatches>,
 }
 
 /// The moment when a run was good enough.
@@ -48,7 +48,7 @@ pub struct Reached {
 }
 
 /// The layers of a network among algorithms.
-pub struct Layers {
+pub struct LayerMatches {
     /// Best Newton step of each layer; NaN where there is none.
     pub newton: Vec<f64>,
     /// Best step of gradient descent of each layer.
@@ -151,12 +151,12 @@ fn sample(task: &TaskSpec, count: usize) -> Result<Prompts> {
 }
 
 /// Every layer's best match among the steps of algorithms.
-fn among(path: &Trajectory, baselines: &Baselines) -> Result<Layers> {
+fn among(path: &Trajectory, baselines: &Baselines) -> Result<LayerMatches> {
     let Baselines { prompts, exact, newton, gd } = baselines;
     let middle = middle_of(path, newton, prompts);
     let with = |other| Ok::<_, Error>(Comparison::of_errors(path, other, prompts)?.over(middle));
     let (exact, newton, gd) = (with(exact)?, with(newton)?, with(gd)?);
-    Ok(Layers {
+    Ok(LayerMatches {
         newton: newton.best_steps(),
         gd: gd.best_steps(),
         newton_slope: newton.per_step(Trend::Linear).value,

@@ -2,7 +2,7 @@
 
 use super::figures;
 use super::groups::{Group, groups};
-use super::measure::{Layers, Measured};
+use super::measure::{LayerMatches, Measured};
 use super::plan::{Sweep, plain};
 use crate::analyses::Outcome;
 use crate::findings::Table;
@@ -139,8 +139,8 @@ fn slopes(groups: &[Group]) -> Table {
          middle layers of each run. {} Runs with fewer than three such layers away from the ends of the search have no slope.",
         crate::analyses::kit::setting::MIDDLE_RULE
     );
-    let of = |run: &Measured, value: fn(&Layers) -> f64| run.layers.as_ref().map_or(f64::NAN, value);
-    let slope = |group: &Group, value: fn(&Layers) -> f64| {
+    let of = |run: &Measured, value: fn(&LayerMatches) -> f64| run.layers.as_ref().map_or(f64::NAN, value);
+    let slope = |group: &Group, value: fn(&LayerMatches) -> f64| {
         let count = group.runs.iter().filter(|run| of(run, value).is_finite()).count();
         let few =
             if count < group.runs.len() && count > 0 { format!(" (of {count})") } else { String::new() };
