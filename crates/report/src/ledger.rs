@@ -35,21 +35,12 @@ impl Counts {
     }
 }
 
-/// A verdict in one word.
-pub fn verdict_word(verdict: Verdict) -> &'static str {
+/// A verdict in one word, as a sign that needs no colour, and as an ANSI colour.
+pub fn verdict_marks(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
-        Verdict::Holds => "holds",
-        Verdict::Fails => "fails",
-        Verdict::Undefined => "undefined",
-    }
-}
-
-/// A verdict as a sign that needs no colour.
-pub fn verdict_sign(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Holds => "✓",
-        Verdict::Fails => "✗",
-        Verdict::Undefined => "○",
+        Verdict::Holds => ("holds", "✓", "32"),
+        Verdict::Fails => ("fails", "✗", "1;31"),
+        Verdict::Undefined => ("undefined", "○", "33"),
     }
 }
 
@@ -102,9 +93,9 @@ pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], colour: bool) -> S
     }
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
     let part = |verdict, count: usize| {
-        let word = verdict_word(verdict).trim_end_matches('s');
-        let text = format!("{} {count} {word}", verdict_sign(verdict));
-        if count > 0 { terminal.paint(shade(verdict), &text) } else { text }
+        let (word, sign, colour) = verdict_marks(verdict);
+        let text = format!("{sign} {count} {}", word.trim_end_matches('s'));
+        if count > 0 { terminal.paint(colour, &text) } else { text }
     };
     let parts = [
         part(Verdict::Holds, counts.holds),
@@ -142,12 +133,12 @@ impl Terminal {
 
     /// A row of numbers, and the statement below it.
     fn claim(&mut self, claim: &Claim) {
-        let verdict = format!("{} {:<9}", verdict_sign(claim.verdict), verdict_word(claim.verdict));
+        let (word, sign, colour) = verdict_marks(claim.verdict);
         let interval = claim.interval.map_or_else(String::new, |i| format!(" {}", interval_text(i)));
         let measured = format!("{}{interval}", format_number(claim.measured));
         let bound = if claim.bound == Bound::None { String::new() } else { bound_text(claim.bound) };
         let row = format!("{:<28} {measured:<34} {bound}", claim.id);
-        let mut head = self.paint(shade(claim.verdict), &verdict);
+        let mut head = self.paint(colour, &format!("{sign} {word:<9}"));
         for line in lines(&row, WIDTH - INDENT) {
             self.line(&format!("{head} {line}"));
             head = " ".repeat(INDENT - 1);
@@ -165,15 +156,6 @@ impl Terminal {
         for line in lines(&words, WIDTH - INDENT) {
             self.line(&format!("{}{}", " ".repeat(INDENT), self.paint("2", &line)));
         }
-    }
-}
-
-/// The ANSI colour of a verdict.
-fn shade(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Holds => "32",
-        Verdict::Fails => "1;31",
-        Verdict::Undefined => "33",
     }
 }
 

@@ -146,16 +146,8 @@ fn empty_findings_make_a_page_and_undefined_values_a_word() {
     assert!(html.contains("Ledger of claims"));
     let found = Findings {
         analysis: "X".into(),
-        title: String::new(),
-        summary: String::new(),
         claims: vec![Claim::new("X.nan", Kind::Paper, "never measured", f64::NAN, Bound::AtMost(1.0))],
-        figures: vec![Figure {
-            id: "none".into(),
-            title: "No panels".into(),
-            caption: String::new(),
-            panels: vec![],
-        }],
-        tables: vec![],
+        figures: vec![Figure::new("none", "No panels", "", Vec::<Panel>::new())],
         seconds: f64::NAN,
         ..Findings::default()
     };

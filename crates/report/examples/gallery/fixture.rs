@@ -70,23 +70,13 @@ fn heatmap(
     }
 }
 
-fn figure(
-    id: &str,
-    title: &str,
-    caption: &str,
-    panels: impl IntoIterator<Item = impl Into<Panel>>,
-) -> Figure {
-    let panels = panels.into_iter().map(Into::into).collect();
-    Figure { id: id.into(), title: title.into(), caption: caption.into(), panels }
-}
-
 /// Three heat-maps: many rows, identity, and one small enough to print its values.
 pub fn heatmaps() -> Figure {
     let newton: Vec<u64> = (0..=24).collect();
     let gd: Vec<u64> = (0..=12).map(|k| 1 << k).collect();
     let few: Vec<u64> = vec![1, 5, 9, 13, 17, 21];
     let [by_newton, by_gd] = ["Newton iterations", "gradient descent steps"];
-    figure(
+    Figure::new(
         "toy-heatmaps",
         "Similarity of errors",
         "Cosine similarity of errors between every pair of steps. A straight staircase means equal rates, \
@@ -105,7 +95,7 @@ pub fn heatmap_alone() -> Figure {
     let gd: Vec<u64> = std::iter::once(1).chain((1..=26).map(|k| k * 50)).collect();
     let mut panel = heatmap("", ("Newton iterations", &newton), ("GD steps, η = 0.01", &gd), false, 0);
     panel.value_label = "SimE, mean over prompts".into();
-    figure(
+    Figure::new(
         "toy-heatmap",
         "Newton against gradient descent on a linear grid",
         "The same comparison on the grid of the authors' code.",
@@ -133,7 +123,7 @@ pub fn families() -> Figure {
             .titled(title)
             .mark_x("t = d", 20.0)
     };
-    figure(
+    Figure::new(
         "toy-families",
         "Error by examples read",
         "Each curve is one step count; curves leave through the floor when they pass below the axis.",
@@ -166,7 +156,7 @@ pub fn curves() -> Figure {
         .mark_y("21 Newton steps", 21.0)
         .mark_y("20 layers", 20.0)
         .mark_x("κ = 100", 100.0);
-    figure(
+    Figure::new(
         "toy-curves",
         "Steps until the error is small",
         "Steps that each method needs to reach a relative error of 10⁻⁴, with 95 % intervals.",
@@ -190,7 +180,7 @@ pub fn mixed() -> Figure {
         line("online gradient descent", &|g| 0.205 * (1.0 - (-g / 9.0).exp())),
         line("Newton, 5 steps", &|g| 0.062 + 0.006 * (g / 3.0).sin()),
     ];
-    figure(
+    Figure::new(
         "toy-mixed",
         "Forgetting, layers, and a map",
         "Panels of several kinds under one caption: plots of a row share their top, of a column their left edge.",
@@ -222,7 +212,7 @@ pub fn blocks() -> Figure {
         slots: slots.map(|(name, size)| (name.to_string(), size)).to_vec(),
         blocks: blocks.to_vec(),
     };
-    figure(
+    Figure::new(
         "blocks",
         "Weights as blocks",
         "Matrices over named slots.",
@@ -236,55 +226,31 @@ pub fn findings() -> Vec<Findings> {
 }
 
 fn rates() -> Findings {
+    let grows = "The best-matching GD step grows exponentially with the Newton step: slope of log₂ steps per iteration.";
+    let identity =
+        "Newton against itself is the identity: share of columns whose best match is the diagonal.";
+    let alike = "SimE of least squares and 21 Newton steps.";
+    let late = "Newton against BFGS is linear late; the paper does not say from which step on.";
     let claims = vec![
-        Claim::new(
-            "F26.newton-gd",
-            Kind::Paper,
-            "The best-matching GD step grows exponentially with the Newton step: slope of log₂ steps per iteration.",
-            0.5123,
-            Bound::Within(0.4, 0.6),
-        )
-        .interval(0.498, 0.527)
-        .quoted("“exponential trend”")
-        .figure("toy-heatmaps"),
-        Claim::new(
-            "F26.newton-newton",
-            Kind::Paper,
-            "Newton against itself is the identity: share of columns whose best match is the diagonal.",
-            1.0,
-            Bound::AtLeast(1.0),
-        )
-        .figure("toy-heatmaps"),
-        Claim::new(
-            "F26.sime-21",
-            Kind::Reference,
-            "SimE of least squares and 21 Newton steps.",
-            0.99532,
-            Bound::near(0.995, 0.005),
-        )
-        .interval(0.9949, 0.9957)
-        .quoted(".995"),
-        Claim::new(
-            "F26.late-linear",
-            Kind::Paper,
-            "Newton against BFGS is linear late; the paper does not say from which step on.",
-            1.37,
-            Bound::None,
-        )
-        .quoted("“linear late”"),
+        Claim::new("F26.newton-gd", Kind::Paper, grows, 0.5123, Bound::Within(0.4, 0.6))
+            .interval(0.498, 0.527)
+            .quoted("“exponential trend”")
+            .figure("toy-heatmaps"),
+        Claim::new("F26.newton-newton", Kind::Paper, identity, 1.0, Bound::AtLeast(1.0))
+            .figure("toy-heatmaps"),
+        Claim::new("F26.sime-21", Kind::Reference, alike, 0.99532, Bound::near(0.995, 0.005))
+            .interval(0.9949, 0.9957)
+            .quoted(".995"),
+        Claim::new("F26.late-linear", Kind::Paper, late, 1.37, Bound::None).quoted("“linear late”"),
     ];
-    let rows = [
-        ["5", "8", "8 – 8", "0.987"],
-        ["13", "128", "64 – 128", "0.991"],
-        ["21", "2048", "1024 – 2048", "0.995"],
-    ];
-    let best = Table {
-        id: "toy-best".into(),
-        title: "Best-matching steps".into(),
-        caption: "For each Newton step the best step of gradient descent on a grid of powers of two.".into(),
-        columns: ["Newton step", "GD step", "interval", "SimE"].map(String::from).to_vec(),
-        rows: rows.map(|row| row.map(String::from).to_vec()).to_vec(),
-    };
+    let rows = ["5|8|8 – 8|0.987", "13|128|64 – 128|0.991", "21|2048|1024 – 2048|0.995"];
+    let best = Table::new(
+        "toy-best",
+        "Best-matching steps",
+        "For each Newton step the best step of gradient descent on a grid of powers of two.",
+        ["Newton step", "GD step", "interval", "SimE"],
+        rows.map(|row| row.split('|').map(String::from).collect()),
+    );
     Findings {
         analysis: "F26".into(),
         chapter: Chapter::Figures,
@@ -302,25 +268,14 @@ fn rates() -> Findings {
 }
 
 fn misprint() -> Findings {
+    let stays = "With the printed α the error at t = 40 stays above 10⁻² however many steps are taken.";
+    let right = "With α = 1/‖S‖²F the error after 18 steps is round-off.";
     let claims = vec![
-        Claim::new(
-            "E1.printed",
-            Kind::Erratum,
-            "With the printed α the error at t = 40 stays above 10⁻² however many steps are taken.",
-            5.81e-2,
-            Bound::AtLeast(1e-2),
-        )
-        .interval(5.6e-2, 6.0e-2)
-        .quoted("α = 2/‖SSᵀ‖₂")
-        .figure("toy-families"),
-        Claim::new(
-            "E1.right",
-            Kind::Erratum,
-            "With α = 1/‖S‖²F the error after 18 steps is round-off.",
-            3.2e-29,
-            Bound::AtMost(1e-28),
-        )
-        .figure("toy-families"),
+        Claim::new("E1.printed", Kind::Erratum, stays, 5.81e-2, Bound::AtLeast(1e-2))
+            .interval(5.6e-2, 6.0e-2)
+            .quoted("α = 2/‖SSᵀ‖₂")
+            .figure("toy-families"),
+        Claim::new("E1.right", Kind::Erratum, right, 3.2e-29, Bound::AtMost(1e-28)).figure("toy-families"),
     ];
     Findings {
         analysis: "E1".into(),
@@ -338,26 +293,17 @@ fn misprint() -> Findings {
 }
 
 fn accuracy() -> Findings {
+    let exponent = "Gradient descent needs steps proportional to κ: fitted exponent.";
+    let long = "Q1.newton-additive-logarithm-of-condition-number";
+    let additive = "Newton needs a number of steps that grows with log κ: R² of the fit.";
     let claims = vec![
-        Claim::new(
-            "Q1.gd-exponent",
-            Kind::Paper,
-            "Gradient descent needs steps proportional to κ: fitted exponent.",
-            0.94,
-            Bound::Within(0.95, 1.05),
-        )
-        .interval(0.93, 0.951)
-        .quoted("κ log(1/ε)")
-        .figure("toy-curves"),
-        Claim::new(
-            "Q1.newton-additive-logarithm-of-condition-number",
-            Kind::Paper,
-            "Newton needs a number of steps that grows with log κ: R² of the fit.",
-            0.99997,
-            Bound::AtLeast(0.99),
-        )
-        .quoted("log κ + log log(1/ε)")
-        .figure("toy-curves"),
+        Claim::new("Q1.gd-exponent", Kind::Paper, exponent, 0.94, Bound::Within(0.95, 1.05))
+            .interval(0.93, 0.951)
+            .quoted("κ log(1/ε)")
+            .figure("toy-curves"),
+        Claim::new(long, Kind::Paper, additive, 0.99997, Bound::AtLeast(0.99))
+            .quoted("log κ + log log(1/ε)")
+            .figure("toy-curves"),
     ];
     Findings {
         analysis: "Q1".into(),

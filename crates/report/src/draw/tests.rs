@@ -109,8 +109,7 @@ fn crowded(seed: u64) -> Figure {
             false => lines.mark_x(words(50 + i), low * (1.0 + 4.0 * u(60 + i))),
         };
     }
-    let panels = vec![map.into(), lines.into()];
-    Figure { id: format!("crowded-{seed}"), title: "x".into(), caption: String::new(), panels }
+    Figure::new(format!("crowded-{seed}"), "x", "", [Panel::from(map), lines.into()])
 }
 
 #[test]
@@ -168,8 +167,7 @@ fn csv_gives_every_number_back() {
     let band: Vec<(f64, f64)> = points.iter().map(|p| (p.1 / 3.0, p.1 * 3.0)).collect();
     let series = Series::new("a", points.clone()).band(band.clone());
     let panel = LinesPanel::new(Axis::linear("x"), Axis::linear("x"), [series]);
-    let figure =
-        Figure { id: "x".into(), title: "x".into(), caption: String::new(), panels: vec![panel.into()] };
+    let figure = Figure::new("x", "x", "", [panel]);
     let csv = crate::figure_csv(&figure);
     let mut lines = csv.lines();
     assert_eq!(lines.next(), Some("panel,panel_title,series,x,y,low,high,grade"));

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use lab::findings::{Bound, Claim, Findings, Kind};
 
 use super::pieces::{Numbers, badge, figure_link, measured, slug, why};
-use crate::ledger::{Counts, bound_text, kind_word, verdict_word};
+use crate::ledger::{Counts, bound_text, kind_word, verdict_marks};
 use crate::text::escape;
 
 /// All claims, grouped by analysis.
@@ -62,7 +62,7 @@ fn ledger_row(out: &mut String, claim: &Claim, numbers: &Numbers<'_>) {
          <td data-label=\"Quoted\">{}</td><td data-label=\"Measured\">{}</td><td data-label=\"Required\" \
          class=\"num\">{}</td><td class=\"verdict\">{}</td><td class=\"link\">{}</td></tr>",
         slug("c", &claim.id),
-        verdict_word(claim.verdict),
+        verdict_marks(claim.verdict).0,
         kind_word(claim.kind),
         escape(&claim.id),
         escape(&claim.statement),

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use lab::findings::{Findings, Verdict};
 
 use crate::About;
-use crate::ledger::{Counts, verdict_sign, verdict_word};
+use crate::ledger::{Counts, verdict_marks};
 use crate::text::{escape, format_number, format_seconds};
 use pieces::{Numbers, slug};
 
@@ -83,7 +83,7 @@ fn masthead(out: &mut String, findings: &[Findings], about: &About, numbers: &Nu
         (Verdict::Undefined, counts.undefined, "undefined in the paper"),
     ];
     for (verdict, count, words) in tiles {
-        let (word, sign) = (verdict_word(verdict), verdict_sign(verdict));
+        let (word, sign, _) = verdict_marks(verdict);
         let _ = writeln!(
             out,
             "<li class=\"{word}\" style=\"--share:{count}\"><span class=\"count\"><span aria-hidden=\"true\" \

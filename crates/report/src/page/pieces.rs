@@ -6,7 +6,7 @@ use std::fmt::Write;
 use lab::findings::{Claim, Figure, Verdict};
 
 use crate::draw::panel_svgs;
-use crate::ledger::{interval_text, verdict_sign, verdict_word};
+use crate::ledger::{interval_text, verdict_marks};
 use crate::text::{escape, format_number};
 
 /// Number of each figure by its id, in reading order.
@@ -28,7 +28,7 @@ pub fn measured(claim: &Claim) -> String {
 
 /// A verdict as a coloured word with a sign.
 pub fn badge(verdict: Verdict) -> String {
-    let (word, sign) = (verdict_word(verdict), verdict_sign(verdict));
+    let (word, sign, _) = verdict_marks(verdict);
     format!("<span class=\"badge {word}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
 }
 
