@@ -95,7 +95,7 @@ impl Networks for Cast {
         Ok(Arc::new(StandIn::new("newton", &[0, 0, 0, 0, 0, 0, 0, 0, 23])))
     }
 
-    /// A real network, as small as can be and not trained: parts can be taken out of it.
+    /// A real network, as small as can be and not trained: parts of it can be ablated.
     fn opened(&self, _: &str, _: Progress) -> Result<LoadedProbe> {
         let spec = probe::usual_task(20);
         let network =

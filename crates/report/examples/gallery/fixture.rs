@@ -126,7 +126,7 @@ pub fn families() -> Figure {
     Figure::new(
         "toy-families",
         "Error by examples read",
-        "Each curve is one step count; curves leave through the floor when they pass below the axis.",
+        "Each curve is one step count; curves leave through the lower edge when they pass below the axis.",
         [
             panel("Newton's iteration", newton.chain([ols.clone()]).collect()),
             panel("Gradient descent", gd.chain([ols]).collect()),
@@ -309,7 +309,7 @@ fn accuracy() -> Findings {
         analysis: "Q1".into(),
         chapter: Chapter::Statements,
         title: "Steps to a given accuracy".into(),
-        summary: "Sweeps the condition number and the accuracy and fits the law each method should follow."
+        summary: "Sweeps the condition number and the accuracy and fits the rate each method should follow."
             .into(),
         claims,
         figures: vec![curves(), blocks()],

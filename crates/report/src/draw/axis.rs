@@ -61,7 +61,7 @@ impl Mapping {
     /// Place of `value`: 0 at the lower end, 1 at the upper, beyond that outside.
     ///
     /// What a log scale cannot show (zero, negative) lies just below the lower end, so that a curve leaves the
-    /// plot through its floor.
+    /// plot through its lower edge.
     pub fn place(&self, value: f64) -> f64 {
         let place = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),

@@ -122,9 +122,9 @@ impl Lab {
         self.networks.own_read_out(name, state)
     }
 
-    /// A network at moments of its training.
-    pub fn moments(&self, name: &str) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
-        (self.say)(&format!("{name} at moments of its training"));
+    /// A network at checkpoints of its training.
+    pub fn checkpoints(&self, name: &str) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
+        (self.say)(&format!("{name} at checkpoints of its training"));
         self.networks.checkpoints(name, &self.say)
     }
 

@@ -14,10 +14,11 @@ pub const ROWS: &[Analysis] = &[Analysis {
     }),
     order: 40,
     title: "A miniature, trained in a minute, already shows it",
-    summary: "Six layers in five dimensions, trained on two cores while one waits. Too small for the paper's numbers, which \
-              are for twelve layers and d = 20, but not for its question: do the layers get better one by one, and do their \
-              best-matching steps follow a line against Newton and an exponential against gradient descent? With six layers none can be \
-              left out: rates are fitted to all whose match is not at an end of the search.",
+    summary: "Six layers in five dimensions, trained on two cores while one waits. Too small for the paper's \
+              numbers, which are for twelve layers and d = 20, but not for its question: do the layers get better \
+              one by one, and do their best-matching steps follow a line against Newton and an exponential against \
+              gradient descent? With six layers none can be left out: rates are fitted to all whose match is not at \
+              an end of the search.",
     needs: &[models::MINIATURE],
     run,
     ..Analysis::BEYOND

@@ -10,8 +10,8 @@ pub const ROWS: &[Analysis] = &[Analysis {
     order: 10,
     title: "Five seeds: the same line against Newton",
     summary: "The paper looks at one network of each kind. Here the main one is trained five times, from other first \
-              weights and on other prompts, and every training is held against Newton and gradient descent on the same \
-              prompts.",
+              weights and on other prompts, and every training is held against Newton and gradient descent on the \
+              same prompts.",
     needs: &SEEDS,
     run,
     ..Analysis::BEYOND

@@ -12,8 +12,8 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "N2",
     order: 20,
     title: "When it appears: layers against Newton during training",
-    summary: "The maps of layers against Newton's steps at about twenty checkpoints of one training run, from its first \
-              steps to its end. Not in the paper, which looks at finished networks.",
+    summary: "The maps of layers against Newton's steps at about twenty checkpoints of one training run, from its \
+              first steps to its end. Not in the paper, which looks at finished networks.",
     needs: &["r1-along"],
     run,
     ..Analysis::BEYOND
@@ -24,7 +24,7 @@ const FAR: u64 = 10;
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let prompts = lab.sample(&ISOTROPIC.data)?.head(RECORDED, POINTS);
-    let checkpoints = measure(&lab.moments("r1-along")?, &prompts)?;
+    let checkpoints = measure(&lab.checkpoints("r1-along")?, &prompts)?;
     let (first, end) = (&checkpoints[0], &checkpoints[checkpoints.len() - 1]);
     note.claim("begins", first.found.last_step().value, AtMost(2.0))
         .says("Newton step that the last layer matches at the first checkpoint")

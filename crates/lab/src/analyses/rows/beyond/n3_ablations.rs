@@ -10,10 +10,10 @@ use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Part, Probe
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N3",
     order: 30,
-    title: "Which layers and heads it needs: each is taken out in turn",
-    summary: "One layer adds nothing, or its mean; one head says its mean. What is left of the last layer's match with \
-              Newton, and how much the error grows. Not in the paper; its maps are correlations, and this is a first \
-              step beyond them.",
+    title: "Which layers and heads it needs: each is ablated in turn",
+    summary: "One layer adds nothing, or its mean; one head says its mean. What is left of the last layer's match \
+              with Newton, and how much the error grows. Not in the paper; its maps are correlations, and this is a \
+              first step beyond them.",
     needs: &["r1"],
     run,
     ..Analysis::BEYOND
@@ -161,7 +161,7 @@ impl Ablations {
         let layers = self.layers.iter().enumerate();
         let layers = layers.map(|(i, [skipped, mean])| row((i + 1).to_string(), [skipped, mean]));
         let rows = [row("none".into(), [&self.whole, &self.whole])].into_iter().chain(layers);
-        let title = "The last layer's match with Newton when one layer is taken out";
+        let title = "The last layer's match with Newton when one layer is ablated";
         Table::new("interventions-layers", title, caption, columns, rows)
     }
 
@@ -191,7 +191,7 @@ impl Ablations {
                 let points = points.map(|(layer, looks)| ((layer + 1) as f64, value(&looks[i]))).collect();
                 Series::new(label, points).markers()
             });
-            LinesPanel::new(Axis::linear("layer taken out"), y, series)
+            LinesPanel::new(Axis::linear("ablated layer"), y, series)
                 .titled(title)
                 .mark_y("whole", value(&self.whole))
         };

@@ -8,10 +8,11 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "REF",
     order: 50,
     title: "Reference numbers and the similarity floor",
-    summary: "Errors of Newton and gradient descent at t=40 and similarities of each to least squares, against numbers found \
-              independently with 320 prompts. Means over late Newton steps are ruled by a few hard prompts, so their bounds \
-              are factors. The floor: any two converged solvers are alike, whatever their methods, so a high similarity \
-              at the end of a map says nothing about how they got there.",
+    summary: "Errors of Newton and gradient descent at t=40 and similarities of each to least squares, against \
+              numbers found independently with 320 prompts. Means over late Newton steps are ruled by a few hard \
+              prompts, so their bounds are factors. The similarity floor: any two converged solvers are alike, \
+              whatever their methods, so a high similarity at the end of a map says nothing about how they got \
+              there.",
     needs: &[],
     run,
     ..Analysis::BEYOND

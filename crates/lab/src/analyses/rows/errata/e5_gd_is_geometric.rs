@@ -9,9 +9,10 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E5",
     order: 50,
     title: "Gradient descent is geometric, not sublinear",
-    summary: "The paper calls the rate of fixed-step gradient descent sublinear. On a quadratic each eigen-direction's error \
-              shrinks by the constant factor |1 − ηλ| per step: linear (geometric) convergence, with the rate set by the \
-              smallest eigenvalue. Measured here against that prediction, prompt by prompt, and against the best power law.",
+    summary: "The paper calls the rate of fixed-step gradient descent sublinear. On a quadratic each \
+              eigen-direction's error shrinks by the constant factor |1 − ηλ| per step: linear (geometric) \
+              convergence, with the rate set by the smallest eigenvalue. Measured here against that prediction, \
+              prompt by prompt, and against the best power law.",
     needs: &[],
     run,
     ..Analysis::ERRATUM

@@ -8,9 +8,10 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E7",
     order: 70,
     title: "η = 0.01 diverges on ill-conditioned data",
-    summary: "Gradient descent converges when η < 2/λmax(S). With κ = 100 and 40 pairs λmax varies from prompt to prompt, and \
-              the step of the authors' code, 0.01, is beyond the limit on some of them: one such prompt ruins every mean. \
-              Limits are computed from the spectrum of S of every prompt, trace-normalised and raw.",
+    summary: "Gradient descent converges when η < 2/λmax(S). With κ = 100 and 40 pairs λmax varies from prompt to \
+              prompt, and the step of the authors' code, 0.01, is beyond the limit on some of them: one such prompt \
+              ruins every mean. Limits are computed from the spectrum of S of every prompt, trace-normalised and \
+              raw.",
     needs: &[],
     run,
     ..Analysis::ERRATUM

@@ -19,8 +19,8 @@ pub const ROWS: &[Analysis] = &[
         order: 50,
         cost: Cost::Minutes,
         title: "Without read-outs of their own the layers do not progress",
-        summary: "The network's own read-out, trained on its last layer, applied to every layer, to the \
-                  residual stream as it is and after the final LayerNorm; beside them the fitted ones.",
+        summary: "The network's own read-out, trained on its last layer, applied to every layer, to the residual \
+                  stream as it is and after the final LayerNorm; beside them the fitted ones.",
         needs: &["r1"],
         run: own_read_out,
         ..Analysis::STATEMENT
@@ -29,7 +29,8 @@ pub const ROWS: &[Analysis] = &[
         id: "Q6",
         order: 60,
         title: "The last layers are least squares",
-        summary: "Similarity of each layer with least squares, beside what Newton and gradient descent have once they have converged.",
+        summary: "Similarity of each layer with least squares, beside what Newton and gradient descent have once \
+                  they have converged.",
         needs: &["r1"],
         run: least_squares,
         ..Analysis::STATEMENT

@@ -8,8 +8,8 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q7",
     order: 70,
     title: "The condition number hardly hurts the Transformer",
-    summary: "Steps that match the last layer of a Transformer on isotropic and on ill-conditioned data: as many Newton iterations, but \
-              many times the GD steps.",
+    summary: "Steps that match the last layer of a Transformer on isotropic and on ill-conditioned data: as many \
+              Newton iterations, but many times the GD steps.",
     needs: &["r1", "r2"],
     run,
     ..Analysis::STATEMENT

@@ -8,8 +8,8 @@ pub const ROWS: &[Analysis] = &[
         id: "Q8",
         order: 80,
         title: "A wider LSTM is no better",
-        summary: "The LSTM of the paper and one of twice its width and four times its parameters, trained alike. The paper reports from \
-                  preliminary experiments that size does not change its results, and shows none.",
+        summary: "The LSTM of the paper and one of twice its width and four times its parameters, trained alike. The \
+                  paper reports from preliminary experiments that size does not change its results, and shows none.",
         needs: &["r1", "r7", "r7-wide"],
         run: wider_lstm,
         ..Analysis::STATEMENT
@@ -18,8 +18,8 @@ pub const ROWS: &[Analysis] = &[
         id: "Q10",
         order: 100,
         title: "Attention by (1/t)ReLU trains as well as softmax",
-        summary: "The theorem's Transformers use normalised ReLU attention, the trained ones softmax. The same network is trained with \
-                  (1/t)ReLU in its place, by the same recipe, and asked the same questions.",
+        summary: "The theorem's Transformers use normalised ReLU attention, the trained ones softmax. The same \
+                  network is trained with (1/t)ReLU in its place, by the same recipe, and asked the same questions.",
         needs: &["r1", "r1-relu"],
         run: relu_attention,
         ..Analysis::STATEMENT

@@ -12,10 +12,11 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q11",
     order: 110,
     title: "No fixed preconditioner works across random bases",
-    summary: "On ill-conditioned data a preconditioner P turns thousands of steps of gradient descent, w ← w − ηP(Sw − c), into few, if it \
-              fits S. The best single P for many prompts, by the mean of tr(PS) − log det(PS), is the inverse of their mean S. It is taken from \
-              prompts of its own, as is the best step size, and judged on others: where all prompts share one eigenbasis, and where each has \
-              its own, as in the paper. A sparse one, the inverse diagonal of each prompt's own S, is tried as well.",
+    summary: "On ill-conditioned data a preconditioner P turns thousands of steps of gradient descent, w ← w − ηP(Sw \
+              − c), into few, if it fits S. The best single P for many prompts, by the mean of tr(PS) − log det(PS), \
+              is the inverse of their mean S. It is taken from prompts of its own, as is the best step size, and \
+              judged on others: where all prompts share one eigenbasis, and where each has its own, as in the paper. \
+              A sparse one, the inverse diagonal of each prompt's own S, is tried as well.",
     needs: &[],
     run,
     ..Analysis::STATEMENT

@@ -13,10 +13,10 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "TH1-prime",
     order: 11,
     title: "The compact construction: k+3 layers, width 3d+5",
-    summary: "Ours. The first layer moves every pair into its y column, which leaves the test column out of S for free; the \
-              second makes αS x; k layers iterate; the last reads x_testᵀ T Xᵀy at once. Two heads, five layers fewer \
-              than the paper's and half its width. Gradient descent by linear attention needs one layer per step: the \
-              layers to a given accuracy, side by side, are the paper's point in weights.",
+    summary: "Ours. The first layer moves every pair into its y column, which leaves the test column out of S for \
+              free; the second makes αS x; k layers iterate; the last reads x_testᵀ T Xᵀy at once. Two heads, five \
+              layers fewer than the paper's and half its width. Gradient descent by linear attention needs one layer \
+              per step: the layers to a given accuracy, side by side, are the paper's point in weights.",
     needs: &[],
     run,
     ..Analysis::THEORY

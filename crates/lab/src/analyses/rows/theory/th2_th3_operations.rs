@@ -20,9 +20,9 @@ pub const ROWS: &[Analysis] = &[
         id: "TH2",
         order: 20,
         title: "One layer sums all columns",
-        summary: "Every column receives the sum of all columns: by one ReLU head with the constant score 1, by the two \
-                  heads of the paper's lemma (equal values are right here, since ReLU(1) + ReLU(−1) = 1), and by softmax \
-                  over equal scores.",
+        summary: "Every column receives the sum of all columns: by one ReLU head with the constant score 1, by the \
+                  two heads of the paper's lemma (equal values are right here, since ReLU(1) + ReLU(−1) = 1), and by \
+                  softmax over equal scores.",
         needs: &[],
         run: sums,
         ..Analysis::THEORY
@@ -31,12 +31,12 @@ pub const ROWS: &[Analysis] = &[
         id: "TH3",
         order: 30,
         title: "mov, aff, mul and div in one layer each",
-        summary: "mov selects a column by a gate on positions: exact with ReLU up to ε/gap, where two circles of positions \
-                  leave a gap of 5/N in place of 5/N²; with softmax the error falls like exp(−2·scale). aff is exact for \
-                  ReLU and for GELU, since σ(z) − σ(−z) = z for both. mul is exact by ReLU attention for bounded factors; \
-                  by GELU it has an error that falls like scale² until round-off takes over. div is out of reach of \
-                  ReLU, which is piecewise polynomial; softmax does it, since the mean of the exponential distribution \
-                  is 1/|c|, with the columns as nodes of the integral.",
+        summary: "mov selects a column by a gate on positions: exact with ReLU up to ε/gap, where two circles of \
+                  positions leave a gap of 5/N in place of 5/N²; with softmax the error falls like exp(−2·scale). \
+                  aff is exact for ReLU and for GELU, since σ(z) − σ(−z) = z for both. mul is exact by ReLU \
+                  attention for bounded factors; by GELU it has an error that falls like scale² until round-off \
+                  takes over. div is out of reach of ReLU, which is piecewise polynomial; softmax does it, since the \
+                  mean of the exponential distribution is 1/|c|, with the columns as nodes of the integral.",
         needs: &[],
         run: operations,
         ..Analysis::THEORY
