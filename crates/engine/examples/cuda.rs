@@ -1,6 +1,6 @@
 //! Where a training step spends its time on a CUDA device: `cuda [float32|tf32|bf16] [r1|deep|lstm] [BATCH]`.
 //!
-//! Every kind of kernel and product is timed alone, many times over; side lanes and the gaps between kernels are only seen in the
+//! Every kind of kernel and product is timed alone, many times over; side streams and the gaps between kernels are only seen in the
 //! time of a whole step, which stands last and does not include sampling. For that: `iclab bench train --device cuda`; for
 //! correctness: `iclab doctor`.
 

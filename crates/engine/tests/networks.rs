@@ -125,20 +125,20 @@ fn a_predictor_leaves_out_only_what_no_prediction_depends_on() {
                 Part::Head { layer: 2, head: 1 },
             ];
             let outputs = [None, Some(normals("output", 10 * network.width(), 1.0).into())];
-            let interventions = parts
+            let ablations = parts
                 .into_iter()
                 .flat_map(|part| outputs.clone().map(|output| vec![AblatedPart { part, output }]));
             let possible = |_: &Vec<AblatedPart>| matches!(network, Network::Gpt2(_));
-            for changes in [Vec::new()].into_iter().chain(interventions.filter(possible)) {
+            for ablated in [Vec::new()].into_iter().chain(ablations.filter(possible)) {
                 for runner in [&mut whole, &mut predictor] {
-                    runner.ablate(&changes).unwrap();
+                    runner.ablate(&ablated).unwrap();
                     runner.set_tokens(&tokens).unwrap();
                     runner.forward(&params);
                 }
-                assert_eq!(whole.predictions(), predictor.predictions(), "{network:?}, {changes:?}");
+                assert_eq!(whole.predictions(), predictor.predictions(), "{network:?}, {ablated:?}");
                 for layer in 0..=network.layers() {
                     let [a, b] = [&whole, &predictor].map(|r| r.at_x(r.hidden(layer)).collect::<Vec<_>>());
-                    assert_eq!((a.len(), a), (15, b), "{network:?}: layer {layer}, {changes:?}");
+                    assert_eq!((a.len(), a), (15, b), "{network:?}: layer {layer}, {ablated:?}");
                 }
                 assert!(whole.at_x(whole.last()).eq(predictor.at_x(predictor.last())));
             }

@@ -99,15 +99,15 @@ fn disjoint(flat: &mut [f32], params: Vec<Param>) -> Vec<&mut [f32]> {
 const MOST: usize = 43 * MR;
 
 impl<'a> WeightGradient<'a> {
-    /// Cuts into tasks, none of them much larger than two thirds of what each thread has of all products, `share`.
-    fn cut(&self, dw: &'a mut [f32], db: &'a mut [f32], share: usize, tasks: &mut Vec<WeightTask<'a>>) {
+    /// Cuts into tasks, none of them much larger than two thirds of the products `per_thread`.
+    fn cut(&self, dw: &'a mut [f32], db: &'a mut [f32], per_thread: usize, tasks: &mut Vec<WeightTask<'a>>) {
         let (rows, columns) = if self.transposed { (self.dout, self.x) } else { (self.x, self.dout) };
         // The right side is copied once per task. One that passes by a whole narrow side is not copied often.
         let swapped = rows.cols > MOST && columns.cols <= MOST;
         let right_is_dout = self.transposed == swapped;
         let count = match swapped {
-            false => gradient_rows(rows.cols, rows.rows * dw.len(), 2 * share / 3),
-            true => (share / 2 / (rows.rows * columns.cols).max(1)).next_multiple_of(NR).max(NR),
+            false => gradient_rows(rows.cols, rows.rows * dw.len(), 2 * per_thread / 3),
+            true => (per_thread / 2 / (rows.rows * columns.cols).max(1)).next_multiple_of(NR).max(NR),
         };
         // The rows of dout are added up by whoever reads them: each task some of them, or else the first task all.
         let mut dbs = db.chunks_mut(if self.transposed { count } else { columns.cols });

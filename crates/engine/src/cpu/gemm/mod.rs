@@ -14,7 +14,8 @@
 //! ```text
 //! general.rs      views of matrices, and products of any shape (the crate `gemm`)
 //! pack.rs         packed B
-//! microkernel.rs  tiles in registers, and what they prefetch meanwhile
+//! microkernel.rs  tiles in registers
+//! prefetcher.rs   what tiles prefetch while they compute
 //! product.rs      x·W for packed W
 //! weight_grad.rs  xᵀ·d, a sum of outer products
 //! small.rs        the small products of attention

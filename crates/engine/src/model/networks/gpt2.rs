@@ -2,12 +2,11 @@
 //!
 //! Parameter names are those of Hugging Face's `GPT2Model` (Conv1D weights are `[in, out]`) plus `read_in` and `read_out`.
 
-use super::{positive, torch_linear};
+use super::{Architecture, Trunk, finish, own, positive, torch_linear, weight_and_bias};
 use crate::error::EngineError;
 use crate::model::graph::{Graph, LayerCache};
 use crate::model::ops::{
-    Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, Mask, MeanSquare, Pick,
-    QueryAttention, ReadOut,
+    Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, Mask, Pick, QueryAttention,
 };
 use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
 use crate::model::plan::{Mode, PlanBuilder, Scope, Var};
@@ -52,9 +51,8 @@ enum Attend<'a> {
     Prefix(&'a [LayerCache]),
 }
 
-impl Gpt2Config {
-    /// All parameters, in order.
-    pub fn params(&self) -> Vec<ParamSpec> {
+impl Architecture for Gpt2Config {
+    fn params(&self) -> Vec<ParamSpec> {
         let e = self.width;
         let normal = Init::Normal { std: 0.02 };
         // Each block adds to the residual stream twice; the sum keeps its size.
@@ -85,25 +83,25 @@ impl Gpt2Config {
         specs
     }
 
-    fn check(&self) -> Result<(), EngineError> {
-        positive("features", self.features)?;
-        positive("width", self.width)?;
-        positive("heads", self.heads)?;
-        if !self.width.is_multiple_of(self.heads) {
-            let rule = format!("it must divide the width {}", self.width);
-            return Err(EngineError::Config { field: "heads", value: self.heads, rule });
-        }
-        Ok(())
+    fn sizes(&self) -> [usize; 3] {
+        [self.features, self.width, self.layers]
     }
 
-    /// Plans the network for `batch` prompts of `tokens` tokens.
-    pub(super) fn graph(
-        &self,
-        batch: usize,
-        tokens: usize,
-        mode: Mode,
-        scope: Scope,
-    ) -> Result<Graph, EngineError> {
+    fn longest(&self) -> usize {
+        self.positions
+    }
+
+    fn sees_later_tokens(&self) -> bool {
+        self.attention.mask == Mask::Full
+    }
+
+    /// Queries, keys and values lie side by side.
+    fn stacked(&self, name: &str) -> Option<[usize; 2]> {
+        let across = if name.ends_with("c_attn.weight") { 3 } else { 1 };
+        name.starts_with("h.").then_some([across, 1])
+    }
+
+    fn graph(&self, [batch, tokens]: [usize; 2], mode: Mode, scope: Scope) -> Result<Graph, EngineError> {
         self.check()?;
         if tokens > self.positions {
             let rule = format!("prompts of {tokens} tokens need at least as many");
@@ -112,8 +110,7 @@ impl Gpt2Config {
         Ok(self.build([batch, tokens], mode, scope, Attend::Prompt))
     }
 
-    /// Plans queries after a prefix.
-    pub(super) fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
+    fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
         self.check()?;
         if self.attention.mask == Mask::Full {
             return Err(EngineError::Unsupported(
@@ -131,15 +128,27 @@ impl Gpt2Config {
         let attend = Attend::Prefix(&prefix.caches);
         Ok(self.build([prefix.batch, queries], Mode::Infer, Scope::Everything, attend))
     }
+}
+
+impl Gpt2Config {
+    fn check(&self) -> Result<(), EngineError> {
+        positive("features", self.features)?;
+        positive("width", self.width)?;
+        positive("heads", self.heads)?;
+        if !self.width.is_multiple_of(self.heads) {
+            let rule = format!("it must divide the width {}", self.width);
+            return Err(EngineError::Config { field: "heads", value: self.heads, rule });
+        }
+        Ok(())
+    }
 
     fn build(&self, [batch, tokens]: [usize; 2], mode: Mode, scope: Scope, attend: Attend) -> Graph {
         let layout = ParamLayout::new(self.params());
-        let param = |name: &str| layout.place(name).expect("own parameter");
-        let pair = |name: &str| ["weight", "bias"].map(|part| param(&format!("{name}.{part}")));
+        let pair = |name: &str| weight_and_bias(&layout, name);
         let (e, rows) = (self.width, batch * tokens);
         let mut plan = PlanBuilder::new(mode, [batch, tokens]);
         let input = plan.input(rows * self.features, false);
-        let table = param("wpe.weight");
+        let table = own(&layout, "wpe.weight");
         let positions = match attend {
             Attend::Prompt => Epilogue::Positions { table, tokens },
             Attend::Prefix(_) => Epilogue::QueryPosition { table },
@@ -169,27 +178,8 @@ impl Gpt2Config {
         let left = tokens.div_ceil(every);
         let last = plan.result(batch * left * e);
         LayerNorm::add(&mut plan, x, pair("ln_f"), [batch, left, e], last);
-        let predictions = ReadOut::add(&mut plan, last, pair("read_out"), [batch, left, e], stride);
-        let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
-        let loss = targets.map(|targets| MeanSquare::add(&mut plan, predictions, targets));
-        Graph {
-            plan: plan.finish(loss),
-            mode,
-            batch,
-            tokens,
-            given: tokens,
-            longest: self.positions,
-            features: self.features,
-            params: layout.len(),
-            input,
-            targets,
-            hidden,
-            resid_pre: resid_pres,
-            last,
-            predictions,
-            loss,
-            caches,
-        }
+        let trunk = Trunk { input, hidden, resid_pre: resid_pres, caches, last: (last, left), stride };
+        finish(plan, self, [batch, tokens], trunk)
     }
 }
 

@@ -1,11 +1,11 @@
 //! A stack of LSTM layers with linear read-in and read-out, as `torch.nn.LSTM` computes it.
 
-use super::{positive, torch_linear};
+use super::{Architecture, Trunk, finish, own, positive, torch_linear, weight_and_bias};
 use crate::error::EngineError;
 use crate::model::graph::{Graph, LayerCache};
-use crate::model::ops::{Epilogue, Linear, LstmLayer, LstmQuery, MeanSquare, ReadOut};
-use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
-use crate::model::plan::{Mode, PlanBuilder};
+use crate::model::ops::{Epilogue, Linear, LstmLayer, LstmQuery};
+use crate::model::parameters::{Init, ParamLayout, ParamSpec};
+use crate::model::plan::{Mode, PlanBuilder, Scope};
 
 /// Sizes of an LSTM; the default is the paper's network.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,9 +24,9 @@ impl Default for LstmConfig {
     }
 }
 
-impl LstmConfig {
-    /// All parameters, in order, with PyTorch's names.
-    pub fn params(&self) -> Vec<ParamSpec> {
+impl Architecture for LstmConfig {
+    /// With PyTorch's names.
+    fn params(&self) -> Vec<ParamSpec> {
         let h = self.width;
         let init = Init::Uniform { bound: 1.0 / (h as f32).sqrt() };
         let mut specs = torch_linear("read_in", self.features, h).to_vec();
@@ -43,6 +43,38 @@ impl LstmConfig {
         specs
     }
 
+    fn sizes(&self) -> [usize; 3] {
+        [self.features, self.width, self.layers]
+    }
+
+    fn longest(&self) -> usize {
+        usize::MAX
+    }
+
+    fn sees_later_tokens(&self) -> bool {
+        false
+    }
+
+    /// The four gates lie one above the other.
+    fn stacked(&self, name: &str) -> Option<[usize; 2]> {
+        name.starts_with("lstm.").then_some([1, 4])
+    }
+
+    fn graph(&self, [batch, tokens]: [usize; 2], mode: Mode, _: Scope) -> Result<Graph, EngineError> {
+        self.build(batch, tokens, mode, None)
+    }
+
+    fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
+        let fits =
+            |cache: &LayerCache| matches!(cache, LayerCache::Lstm(prefix) if prefix.width == self.width);
+        if prefix.caches.len() != self.layers || !prefix.caches.iter().all(fits) {
+            return Err(EngineError::Unsupported("the prefix was run by another network".into()));
+        }
+        self.build(prefix.batch, queries, Mode::Infer, Some(&prefix.caches))
+    }
+}
+
+impl LstmConfig {
     /// Makes every layer above the first begin as (nearly) the identity: its candidate is its input, its input and output
     /// gates are open, its forget gate is closed, and all else is small. Ten layers then leave the plateau as one
     /// layer does; from PyTorch's start the signal is lost on the way up.
@@ -54,8 +86,7 @@ impl LstmConfig {
         const GATE: f32 = 3.0;
         const REST: f32 = 0.1;
         let (h, layout) = (self.width, ParamLayout::new(self.params()));
-        let place =
-            |name: &str, layer| layout.place(&format!("lstm.{name}_l{layer}")).expect("own parameter");
+        let place = |name: &str, layer| own(&layout, &format!("lstm.{name}_l{layer}"));
         for layer in 1..self.layers {
             for name in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"] {
                 place(name, layer).of_mut(params).iter_mut().for_each(|w| *w *= REST);
@@ -69,21 +100,6 @@ impl LstmConfig {
         }
     }
 
-    /// Plans the network for `batch` prompts of `tokens` tokens.
-    pub(super) fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
-        self.build(batch, tokens, mode, None)
-    }
-
-    /// Plans queries after a prefix.
-    pub(super) fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
-        let fits =
-            |cache: &LayerCache| matches!(cache, LayerCache::Lstm(prefix) if prefix.width == self.width);
-        if prefix.caches.len() != self.layers || !prefix.caches.iter().all(fits) {
-            return Err(EngineError::Unsupported("the prefix was run by another network".into()));
-        }
-        self.build(prefix.batch, queries, Mode::Infer, Some(&prefix.caches))
-    }
-
     fn build(
         &self,
         batch: usize,
@@ -94,14 +110,12 @@ impl LstmConfig {
         positive("features", self.features)?;
         positive("width", self.width)?;
         let layout = ParamLayout::new(self.params());
-        let place = |name: String| -> Param { layout.place(&name).expect("own parameter") };
-        let pair = |name: &str| ["weight", "bias"].map(|part| place(format!("{name}.{part}")));
         let (width, rows) = (self.width, batch * tokens);
         let mut plan = PlanBuilder::new(mode, [batch, tokens]);
         let input = plan.input(rows * self.features, false);
         let mut h = plan.result(rows * width);
         let sizes = [rows, self.features, width];
-        Linear::add(&mut plan, input, pair("read_in"), true, sizes, Epilogue::None, h);
+        Linear::add(&mut plan, input, weight_and_bias(&layout, "read_in"), true, sizes, Epilogue::None, h);
         let mut hidden = vec![h];
         let mut caches = Vec::new();
         for layer in 0..self.layers {
@@ -109,7 +123,7 @@ impl LstmConfig {
             h = match prefix {
                 None => {
                     let params = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-                        .map(|name| place(format!("lstm.{name}_l{layer}")));
+                        .map(|name| own(&layout, &format!("lstm.{name}_l{layer}")));
                     let op = LstmLayer::add(&mut plan, h, params, [batch, tokens, width, width]);
                     caches.push(LayerCache::Lstm(op));
                     op.out
@@ -124,27 +138,8 @@ impl LstmConfig {
             hidden.push(h);
         }
         let stride = if prefix.is_none() { 2 } else { 1 };
-        let predictions = ReadOut::add(&mut plan, h, pair("read_out"), [batch, tokens, width], stride);
-        let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
-        let loss = targets.map(|targets| MeanSquare::add(&mut plan, predictions, targets));
-        Ok(Graph {
-            plan: plan.finish(loss),
-            mode,
-            batch,
-            tokens,
-            given: tokens,
-            longest: usize::MAX,
-            features: self.features,
-            params: layout.len(),
-            input,
-            targets,
-            hidden,
-            resid_pre: Vec::new(),
-            last: h,
-            predictions,
-            loss,
-            caches,
-        })
+        let trunk = Trunk { input, hidden, resid_pre: Vec::new(), caches, last: (h, tokens), stride };
+        Ok(finish(plan, self, [batch, tokens], trunk))
     }
 }
 
@@ -155,7 +150,7 @@ mod tests {
     use crate::model::parameters::SplitMix;
 
     /// Cosine between what the first layer says and what the last one does.
-    fn carried(pass_through: bool) -> f64 {
+    fn agreement(pass_through: bool) -> f64 {
         let config = LstmConfig { features: 3, width: 16, layers: 6 };
         let network = Network::Lstm(config.clone());
         let mut params = network.layout().initial(&SplitMix::new(1));
@@ -173,7 +168,7 @@ mod tests {
 
     #[test]
     fn layers_may_begin_as_the_identity() {
-        assert!(carried(true) > 0.9, "{}", carried(true));
-        assert!(carried(false) < 0.5, "{}", carried(false));
+        assert!(agreement(true) > 0.9, "{}", agreement(true));
+        assert!(agreement(false) < 0.5, "{}", agreement(false));
     }
 }

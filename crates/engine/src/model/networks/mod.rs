@@ -9,10 +9,11 @@ pub use gpt2::Gpt2Config;
 pub use lstm::LstmConfig;
 
 use crate::error::EngineError;
-use crate::model::graph::Graph;
-use crate::model::ops::Mask;
+use crate::model::graph::{Graph, LayerCache};
+use crate::model::ops::{MeanSquare, ReadOut};
 use crate::model::optim::muon::MuonMatrix;
 use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
+use crate::model::plan::{PlanBuilder, Var};
 
 /// A network to be built at any shape.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,13 +24,42 @@ pub enum Network {
     Lstm(LstmConfig),
 }
 
+/// What an architecture must say of itself.
+trait Architecture {
+    /// Names, shapes and initial distributions of all parameters, in the order of the flat buffer.
+    fn params(&self) -> Vec<ParamSpec>;
+
+    /// `[features of a token, width of a hidden state, layers]`
+    fn sizes(&self) -> [usize; 3];
+
+    /// The longest prompt it can read, in tokens.
+    fn longest(&self) -> usize;
+
+    /// Whether a token sees those after it.
+    fn sees_later_tokens(&self) -> bool;
+
+    /// For a weight matrix inside the layers, how many matrices it has side by side and one above the other; `None` for
+    /// those of read-in, read-out and positions.
+    fn stacked(&self, name: &str) -> Option<[usize; 2]>;
+
+    /// Plans the network for `[batch, tokens]`.
+    fn graph(&self, shape: [usize; 2], mode: Mode, scope: Scope) -> Result<Graph, EngineError>;
+
+    /// Plans queries after a prefix.
+    fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError>;
+}
+
 impl Network {
+    fn architecture(&self) -> &dyn Architecture {
+        match self {
+            Network::Gpt2(config) => config,
+            Network::Lstm(config) => config,
+        }
+    }
+
     /// Names, shapes and initial distributions of all parameters, in the order of the flat buffer.
     pub fn params(&self) -> Vec<ParamSpec> {
-        match self {
-            Network::Gpt2(config) => config.params(),
-            Network::Lstm(config) => config.params(),
-        }
+        self.architecture().params()
     }
 
     /// The layout of the flat parameter buffer.
@@ -39,83 +69,111 @@ impl Network {
 
     /// The weight matrices inside the layers, which Muon may move, in the order of the flat buffer.
     pub fn muon_matrices(&self) -> Vec<MuonMatrix> {
-        let layout = self.layout();
-        let inside = |name: &str| match self {
-            Network::Gpt2(_) => name.starts_with("h."),
-            Network::Lstm(_) => name.starts_with("lstm."),
-        };
         let matrix = |(spec, place): (&ParamSpec, Param)| {
             let [rows, columns] = spec.shape[..] else { return None };
-            // Queries, keys and values lie side by side; the four gates one above the other.
-            let across = if spec.name.ends_with("c_attn.weight") { 3 } else { 1 };
-            let down = if matches!(self, Network::Lstm(_)) { 4 } else { 1 };
-            inside(&spec.name).then_some(MuonMatrix { place, rows, columns, across, down })
+            let [across, down] = self.architecture().stacked(&spec.name)?;
+            Some(MuonMatrix { place, rows, columns, across, down })
         };
-        layout.iter().filter_map(matrix).collect()
-    }
-
-    /// Number of layers.
-    pub fn layers(&self) -> usize {
-        match self {
-            Network::Gpt2(config) => config.layers,
-            Network::Lstm(config) => config.layers,
-        }
-    }
-
-    /// Width of a hidden state.
-    pub fn width(&self) -> usize {
-        match self {
-            Network::Gpt2(config) => config.width,
-            Network::Lstm(config) => config.width,
-        }
+        self.layout().iter().filter_map(matrix).collect()
     }
 
     /// Features of a token.
     pub fn features(&self) -> usize {
-        match self {
-            Network::Gpt2(config) => config.features,
-            Network::Lstm(config) => config.features,
-        }
+        self.architecture().sizes()[0]
+    }
+
+    /// Width of a hidden state.
+    pub fn width(&self) -> usize {
+        self.architecture().sizes()[1]
+    }
+
+    /// Number of layers.
+    pub fn layers(&self) -> usize {
+        self.architecture().sizes()[2]
     }
 
     /// Plans the network for `batch` prompts of `tokens` tokens.
     pub fn graph(&self, batch: usize, tokens: usize, mode: Mode) -> Result<Graph, EngineError> {
-        self.scoped((batch, tokens), mode, Scope::Everything)
+        self.scoped([batch, tokens], mode, Scope::Everything)
     }
 
     /// As [`Network::graph`] for prompts of `points` points, but with only what predictions depend on
     /// ([`Scope::Predictions`]): not the last label, which no prediction sees, and not the last layer of a Transformer at
     /// the other labels.
     pub fn prediction_graph(&self, batch: usize, points: usize, mode: Mode) -> Result<Graph, EngineError> {
-        let sees_all = matches!(self, Network::Gpt2(config) if config.attention.mask == Mask::Full);
-        let unread = if sees_all { 0 } else { 1 };
+        let unread = if self.architecture().sees_later_tokens() { 0 } else { 1 };
         let tokens = (2 * points).saturating_sub(unread);
-        let graph = self.scoped((batch, tokens), mode, Scope::Predictions)?;
+        let graph = self.scoped([batch, tokens], mode, Scope::Predictions)?;
         Ok(Graph { given: 2 * points, ..graph })
     }
 
-    fn scoped(
-        &self,
-        (batch, tokens): (usize, usize),
-        mode: Mode,
-        scope: Scope,
-    ) -> Result<Graph, EngineError> {
+    fn scoped(&self, [batch, tokens]: [usize; 2], mode: Mode, scope: Scope) -> Result<Graph, EngineError> {
         positive("batch", batch)?;
         positive("tokens", tokens)?;
-        match self {
-            Network::Gpt2(config) => config.graph(batch, tokens, mode, scope),
-            Network::Lstm(config) => config.graph(batch, tokens, mode),
-        }
+        self.architecture().graph([batch, tokens], mode, scope)
     }
 
     /// Plans `queries` single tokens per prompt after prefixes that `prefix` is the graph of.
     pub fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
         positive("queries", queries)?;
-        match self {
-            Network::Gpt2(config) => config.query_graph(prefix, queries),
-            Network::Lstm(config) => config.query_graph(prefix, queries),
-        }
+        self.architecture().query_graph(prefix, queries)
     }
+}
+
+/// The values of a network between read-in and loss, for [`finish`].
+struct Trunk {
+    input: Var,
+    hidden: Vec<Var>,
+    resid_pre: Vec<Var>,
+    caches: Vec<LayerCache>,
+    /// What the read-out reads, at so many tokens of each prompt.
+    last: (Var, usize),
+    /// Tokens of these from one prediction to the next.
+    stride: usize,
+}
+
+/// Read-out, and in training the loss: the same for every architecture.
+fn finish(
+    mut plan: PlanBuilder,
+    network: &impl Architecture,
+    [batch, tokens]: [usize; 2],
+    trunk: Trunk,
+) -> Graph {
+    let ([features, width, _], layout, mode) =
+        (network.sizes(), ParamLayout::new(network.params()), plan.mode());
+    let Trunk { input, hidden, resid_pre, caches, last: (last, left), stride } = trunk;
+    let pair = weight_and_bias(&layout, "read_out");
+    let predictions = ReadOut::add(&mut plan, last, pair, [batch, left, width], stride);
+    let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
+    let loss = targets.map(|targets| MeanSquare::add(&mut plan, predictions, targets));
+    Graph {
+        plan: plan.finish(loss),
+        mode,
+        batch,
+        tokens,
+        given: tokens,
+        longest: network.longest(),
+        features,
+        params: layout.len(),
+        input,
+        targets,
+        hidden,
+        resid_pre,
+        last,
+        predictions,
+        loss,
+        caches,
+    }
+}
+
+/// The weight and the bias of a part of a network.
+fn weight_and_bias(layout: &ParamLayout, name: &str) -> [Param; 2] {
+    ["weight", "bias"].map(|part| own(layout, &format!("{name}.{part}")))
+}
+
+/// A parameter of the network itself.
+fn own(layout: &ParamLayout, name: &str) -> Param {
+    layout.place(name).expect("a network knows its parameters")
 }
 
 /// Refuses 0.
