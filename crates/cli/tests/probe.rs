@@ -2,46 +2,37 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{TINY, done, refused};
+use common::{TINY, done, done_json, only_run, refused_with, says, with};
 
 /// A directory with one finished run, and where that is.
 fn trained() -> (TempDir, PathBuf) {
-    let dir = TempDir::new().unwrap();
-    let short = TINY.replace("steps = 400", "steps = 40");
-    std::fs::write(dir.path().join("tiny.toml"), short).unwrap();
-    done(dir.path(), &["train", "tiny.toml"]);
-    let run = std::fs::read_dir(dir.path().join("runs")).unwrap().next().unwrap().unwrap().path();
+    let dir = with(&[("tiny.toml", &TINY.replace("steps = 400", "steps = 40"))]);
+    done(dir.path(), "train tiny.toml");
+    let run = only_run(dir.path());
     (dir, run)
-}
-
-fn json(dir: &Path, args: &[&str]) -> Value {
-    serde_json::from_str(&done(dir, args)).unwrap()
 }
 
 #[test]
 fn read_outs_are_fitted_once_and_used_by_compare() {
     let (dir, run) = trained();
     let run_text = run.to_str().unwrap();
-    let first = json(dir.path(), &["probe", run_text, "--json"]);
+    let first = done_json(dir.path(), &["probe", run_text, "--json"]);
     assert_eq!(first["layers"].as_array().unwrap().len(), 3);
     assert!(first["fit"]["saved"].is_null() && first["fit"]["targets"] == "ols");
     let written = std::fs::read(run.join("readouts.safetensors")).unwrap();
-    let second = json(dir.path(), &["probe", run_text, "--json"]);
+    let second = done_json(dir.path(), &["probe", run_text, "--json"]);
     assert!(second["fit"]["saved"].as_str().unwrap().ends_with("readouts.safetensors"));
     assert_eq!((&first["layers"], &first["trained"]), (&second["layers"], &second["trained"]));
-    let learner = format!("run:{run_text},skip=1");
     done(
         dir.path(),
-        &["compare", &learner, "newton", "--dim", "3", "--points", "6", "--prompts", "16", "--out", "o"],
+        &format!("compare run:{run_text},skip=1 newton --dim 3 --points 6 --prompts 16 --out o"),
     );
     assert_eq!(std::fs::read(run.join("readouts.safetensors")).unwrap(), written);
-    let table = done(dir.path(), &["probe", run_text]);
-    assert!(table.contains("error/d at t=5") && table.contains("fitted before"), "{table}");
+    says(&done(dir.path(), &["probe", run_text]), &["error/d at t=5", "fitted before"]);
 }
 
 #[test]
@@ -50,8 +41,7 @@ fn reports_are_written_whole() {
     let run = run.to_str().unwrap();
     for (what, figure) in [("--interventions", "interventions-heads"), ("--over-training", "emergence-maps")]
     {
-        let text = done(dir.path(), &["probe", run, what, "--look", "16", "--out", "report"]);
-        assert!(text.contains("Newton"), "{text}");
+        says(&done(dir.path(), &["probe", run, what, "--look", "16", "--out", "report"]), &["Newton"]);
         for ending in ["svg", "png", "csv"] {
             assert!(dir.path().join(format!("report/figures/{figure}.{ending}")).is_file());
         }
@@ -61,20 +51,16 @@ fn reports_are_written_whole() {
 #[test]
 fn mistakes_are_named() {
     let (dir, run) = trained();
-    let run_text = run.to_str().unwrap();
-    let says = |args: &[&str], words: &str| {
-        let message = refused(dir.path(), args);
-        assert!(message.contains(words), "{message}");
-    };
-    says(&["probe", "nowhere"], "no such run");
-    says(&["probe", run_text, "--dim", "4"], "was trained on linear of gaussian inputs, 3 dimensions");
-    says(
-        &["predict", &format!("run:{run_text},skip=9"), "--prompts", "p.npz", "--out", "o"],
-        "accepted: 1 to 2",
-    );
+    let at = dir.path();
+    let run_text = run.display();
+    refused_with(at, "probe nowhere", &["no such run"]);
+    let trained_on = "was trained on linear of gaussian inputs, 3 dimensions";
+    refused_with(at, &format!("probe {run_text} --dim 4"), &[trained_on]);
+    let predict = format!("predict run:{run_text},skip=9 --prompts p.npz --out o");
+    refused_with(at, &predict, &["accepted: 1 to 2"]);
     std::fs::remove_dir_all(run.join("kept")).unwrap();
-    says(&["probe", run_text, "--over-training", "--out", "o"], "keep = 20");
+    refused_with(at, &format!("probe {run_text} --over-training --out o"), &["keep = 20"]);
     std::fs::write(run.join("checkpoint.safetensors"), b"no").unwrap();
-    says(&["probe", run_text], "not a whole safetensors file");
-    assert!(!dir.path().join("o").exists());
+    refused_with(at, &format!("probe {run_text}"), &["not a whole safetensors file"]);
+    assert!(!at.join("o").exists());
 }

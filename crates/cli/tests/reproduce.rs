@@ -5,17 +5,16 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
+use common::{
+    command, complaints, done, done_json, ended, entries, hardly_trained, iclab, json, modified, only_run,
+    read, refused_with, says, wait_for, with,
+};
 use serde_json::Value;
-use tempfile::TempDir;
-
-use common::{command, complaints, done, entries, iclab, refused};
 
 /// Runs `iclab reproduce` on few prompts, whose claims need not hold; returns what it printed.
 fn reproduce(at: &Path, line: &str) -> String {
-    let args: Vec<&str> = ["reproduce"].into_iter().chain(line.split(' ')).collect();
-    let output = iclab(at, &args);
+    let output = iclab(at, &format!("reproduce {line}"));
     let said = complaints(&output);
     assert!(matches!(output.status.code(), Some(0 | 1)), "iclab reproduce {line}: {said}");
     assert!(said.is_empty(), "{said}");
@@ -23,14 +22,18 @@ fn reproduce(at: &Path, line: &str) -> String {
 }
 
 fn ledger(report: &Path) -> Value {
-    serde_json::from_slice(&fs::read(report.join("ledger.json")).unwrap()).unwrap()
+    json(&read(report.join("ledger.json")))
+}
+
+/// The claims of every analysis.
+fn claims(report: &Path) -> Vec<Value> {
+    ledger(report)["analyses"].as_array().unwrap().iter().map(|g| g["claims"].clone()).collect()
 }
 
 /// Which analyses came from the cache.
 fn kept(report: &Path) -> BTreeMap<String, bool> {
-    let groups = ledger(report)["analyses"].as_array().unwrap().clone();
     let pair = |g: &Value| (g["analysis"].as_str().unwrap().into(), g["from_cache"].as_bool().unwrap());
-    groups.iter().map(pair).collect()
+    ledger(report)["analyses"].as_array().unwrap().iter().map(pair).collect()
 }
 
 fn expect(report: &Path, wanted: &[(&str, bool)]) {
@@ -48,31 +51,19 @@ fn cached(at: &Path) -> BTreeMap<String, PathBuf> {
     files.map(|path| (id(&path), path)).collect()
 }
 
-/// A network on the task of `r1` (or, with d = 5, of the miniature) that is no good.
-fn tiny(name: &str, dim: usize, points: usize, seed: u64) -> String {
-    format!(
-        "name = \"{name}\"\n[task]\nfunction = \"linear\"\ninputs = \"gaussian\"\ndim = {dim}\npoints = {points}\n\
-         [network]\nkind = \"gpt2\"\nlayers = 2\nheads = 1\nwidth = 8\npositions = {}\n\
-         [training]\nsteps = 3\nbatch = 2\nrate = 1e-3\nlog_every = 1\nseed = {seed}\n",
-        2 * points
-    )
-}
-
 /// Trains one and puts it into the folder of that name.
 fn train(at: &Path, seed: u64, folder: &str) {
-    fs::write(at.join("t.toml"), tiny("tiny", 20, 41, seed)).unwrap();
-    let runs = format!("runs-{seed}");
-    done(at, &["train", "t.toml", "--runs", &runs]);
-    let run = fs::read_dir(at.join(&runs)).unwrap().next().unwrap().unwrap().path();
+    fs::write(at.join("t.toml"), hardly_trained("tiny", 20, 41, seed)).unwrap();
+    done(at, "train t.toml");
     if at.join(folder).exists() {
         fs::remove_dir_all(at.join(folder)).unwrap();
     }
-    fs::rename(run, at.join(folder)).unwrap();
+    fs::rename(only_run(at), at.join(folder)).unwrap();
 }
 
 #[test]
 fn what_was_found_is_kept_until_an_input_changes() {
-    let dir = TempDir::new().unwrap();
+    let dir = with(&[]);
     let at = dir.path();
     let line = "--only E2,E3,F26 --prompts 32 --out r";
     reproduce(at, line);
@@ -81,12 +72,9 @@ fn what_was_found_is_kept_until_an_input_changes() {
         let folder = report.join("figures");
         entries(&folder).into_iter().map(|f| (f.clone(), fs::read(folder.join(f)).unwrap())).collect()
     };
-    let claims = |report: &Path| -> Vec<Value> {
-        ledger(report)["analyses"].as_array().unwrap().iter().map(|g| g["claims"].clone()).collect()
-    };
     let (drawn, said) = (files(&at.join("r")), claims(&at.join("r")));
     let printed = reproduce(at, line);
-    assert!(printed.contains("3 of 3 analyses kept"), "{printed}");
+    says(&printed, &["3 of 3 analyses kept"]);
     expect(&at.join("r"), &[("E2", true), ("E3", true), ("F26", true)]);
     assert!(files(&at.join("r")) == drawn && claims(&at.join("r")) == said, "as it was, to the byte");
     // one more question costs only itself
@@ -104,7 +92,7 @@ fn what_was_found_is_kept_until_an_input_changes() {
 
 #[test]
 fn a_changed_network_costs_what_rests_on_it() {
-    let dir = TempDir::new().unwrap();
+    let dir = with(&[]);
     let at = dir.path();
     train(at, 1, "net");
     let line = "--only E2,Q6,F27 --model r1=net --prompts 16 --out r";
@@ -126,7 +114,7 @@ fn a_changed_network_costs_what_rests_on_it() {
 
 #[test]
 fn damaged_findings_are_measured_again() {
-    let dir = TempDir::new().unwrap();
+    let dir = with(&[]);
     let at = dir.path();
     let line = "--only E2,E3 --prompts 16 --out r";
     reproduce(at, line);
@@ -151,42 +139,31 @@ fn damaged_findings_are_measured_again() {
 
 #[test]
 fn killed_and_started_again_it_goes_on() {
-    let dir = TempDir::new().unwrap();
+    let dir = with(&[]);
     let at = dir.path();
-    let line = "reproduce --only E2,E3,TH2,TH5,F26,E1,E4,F2 --prompts 128 --out r";
-    let args: Vec<&str> = line.split(' ').collect();
-    let mut child = command(at, &args).spawn().unwrap();
-    let begun = Instant::now();
-    while cached(at).is_empty() && begun.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let line = "--only E2,E3,TH2,TH5,F26,E1,E4,F2 --prompts 128 --out";
+    let mut child = command(at, &format!("reproduce {line} r")).spawn().unwrap();
+    wait_for("something kept", || !cached(at).is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
     let by_then = cached(at).len();
-    assert!(by_then > 0, "nothing was kept in a minute");
-    let output = iclab(at, &args);
-    assert!(matches!(output.status.code(), Some(0 | 1)));
+    reproduce(at, &format!("{line} r"));
     let again = kept(&at.join("r"));
     assert_eq!((again.len(), again.values().filter(|kept| **kept).count()), (8, by_then));
     // and ends where an uninterrupted one ends
-    let claims = |report: &str| -> Vec<Value> {
-        ledger(&at.join(report))["analyses"].as_array().unwrap().iter().map(|g| g["claims"].clone()).collect()
-    };
-    let together = claims("r");
-    iclab(at, &[&args[..args.len() - 1], &["whole", "--fresh"]].concat());
-    assert_eq!(claims("whole"), together);
+    let together = claims(&at.join("r"));
+    reproduce(at, &format!("{line} whole --fresh"));
+    assert_eq!(claims(&at.join("whole")), together);
 }
 
 #[test]
 fn quick_trains_a_miniature_once_and_asks_nothing_larger() {
-    let dir = TempDir::new().unwrap();
+    let dir = with(&[]);
     let at = dir.path();
     fs::create_dir(at.join("experiments")).unwrap();
-    let said = refused(at, &["reproduce", "--quick", "--only", "M1"]);
-    assert!(said.contains("experiments/miniature.toml") && said.contains("--experiments"), "{said}");
-    fs::write(at.join("experiments/miniature.toml"), tiny("miniature", 5, 16, 0)).unwrap();
-    let said = refused(at, &["reproduce", "--quick", "--only", "F3"]);
-    assert!(said.contains("F3") && said.contains("miniature"), "{said}");
+    refused_with(at, "reproduce --quick --only M1", &["experiments/miniature.toml", "--experiments"]);
+    fs::write(at.join("experiments/miniature.toml"), hardly_trained("miniature", 5, 16, 0)).unwrap();
+    refused_with(at, "reproduce --quick --only F3", &["F3", "miniature"]);
     reproduce(at, "--quick --only M1,E2 --prompts 16 --device cpu --out r");
     let runs = entries(&at.join("runs"));
     assert_eq!(runs.len(), 1);
@@ -201,38 +178,62 @@ fn quick_trains_a_miniature_once_and_asks_nothing_larger() {
 
 #[test]
 fn from_scratch_trains_what_is_asked_and_leaves_models_alone() {
-    let dir = TempDir::new().unwrap();
+    let dir = with(&[]);
     let at = dir.path();
     fs::create_dir_all(at.join("models/r1")).unwrap();
-    let said = refused(at, &["reproduce", "--from-scratch", "--only", "Q6", "--experiments", "models"]);
-    assert!(said.contains("models") && said.contains("r1-fast.toml"), "{said}");
+    let none = "reproduce --from-scratch --only Q6 --experiments models";
+    refused_with(at, none, &["models", "r1-fast.toml"]);
     fs::create_dir(at.join("recipes")).unwrap();
     for (file, seed) in [("r1-fast", 1), ("r6-8-fast", 2)] {
-        fs::write(at.join(format!("recipes/{file}.toml")), tiny(file, 20, 41, seed)).unwrap();
+        fs::write(at.join(format!("recipes/{file}.toml")), hardly_trained(file, 20, 41, seed)).unwrap();
     }
     let line = "--from-scratch --experiments recipes --device cpu --prompts 16 --out r";
     reproduce(at, &format!("{line} --only Q6,E2"));
     assert_eq!(entries(&at.join("runs")).len(), 1, "what nobody asks is not trained");
     expect(&at.join("r"), &[("E2", false), ("Q6", false)]);
-    let trained = entries(&at.join("runs"))[0].clone();
-    let touched =
-        || fs::metadata(at.join("runs").join(&trained).join("result.json")).unwrap().modified().unwrap();
-    let before = touched();
+    let result = only_run(at).join("result.json");
+    let before = modified(&result);
     reproduce(at, &format!("{line} --only Q6,E2"));
-    assert_eq!(touched(), before, "a finished run is used again");
+    assert_eq!(modified(&result), before, "a finished run is used again");
     expect(&at.join("r"), &[("E2", true), ("Q6", true)]);
     assert_eq!(entries(&at.join("models/r1")), [] as [&str; 0]);
-    let said = refused(at, &["reproduce", "--from-scratch", "--model", "r1=models/r1"]);
-    assert!(said.contains("--model"), "{said}");
+    refused_with(at, "reproduce --from-scratch --model r1=models/r1", &["--model"]);
+}
+
+#[test]
+fn a_report_is_written_that_claims_can_read() {
+    let dir = with(&[]);
+    let at = dir.path();
+    let claims = || done_json(at, "claims --report r --json").as_array().unwrap().len();
+    says(&done(at, "reproduce --only E3,th5 --prompts 64 --out r"), &["7 claims: ✓ 7 hold"]);
+    assert_eq!(claims(), 7);
+    assert_eq!(entries(&at.join("r")), ["figures", "index.html", "ledger.json", "plan.toml", "tables"]);
+    // an older report is replaced as a whole
+    done(at, "reproduce --only E2 --prompts 64 --out r");
+    assert_eq!(claims(), 2);
+    assert_eq!(entries(at), [".iclab", "r"]);
+    // a claim that fails turns the exit code to 1
+    let ledger = at.join("r/ledger.json");
+    fs::write(&ledger, read(&ledger).replacen("\"holds\"", "\"fails\"", 2)).unwrap();
+    says(&ended(at, "claims --report r", 1).0, &["✗"]);
+    fs::write(&ledger, "{").unwrap();
+    refused_with(at, "claims --report r", &["ledger.json"]);
+}
+
+#[test]
+fn a_claim_that_cannot_be_shown_fails_and_the_exit_code_says_so() {
+    // On 16 prompts no step limit lies below 0.01: the erratum cannot be shown.
+    let dir = with(&[]);
+    ended(dir.path(), "reproduce --only E7 --prompts 16 --seed 3 --out r", 1);
+    assert!(dir.path().join("r/index.html").exists());
 }
 
 #[test]
 #[cfg(unix)]
 fn a_reader_that_goes_away_ends_it_quietly() {
-    let dir = TempDir::new().unwrap();
+    let dir = with(&[]);
     for line in ["list", "list --json", "man", "completions bash", "reproduce --only E2,E3 --prompts 16"] {
-        let args: Vec<&str> = line.split(' ').collect();
-        let mut child = command(dir.path(), &args).spawn().unwrap();
+        let mut child = command(dir.path(), line).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

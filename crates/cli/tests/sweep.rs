@@ -5,12 +5,15 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{TINY, checkpoints, command, done, entries, iclab, refused};
+use common::{
+    TINY, checkpoints, command, done, done_json, ended, entries, iclab, json, modified, only_run, read,
+    refused_with, says, stopped_by, wait_for, with,
+};
 
 const PLAN: &str = r#"
 name = "small"
@@ -28,41 +31,30 @@ loss = 3.2
 inputs = ["gaussian", "skewed:kappa=10"]
 "#;
 
-fn with(plan: &str) -> TempDir {
-    let dir = TempDir::new().unwrap();
-    std::fs::write(dir.path().join("tiny.toml"), TINY).unwrap();
-    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
-    dir
+/// A directory with `tiny.toml` and this plan.
+fn planned(plan: &str) -> TempDir {
+    with(&[("tiny.toml", TINY), ("plan.toml", plan)])
 }
 
 fn status(dir: &Path) -> Vec<Value> {
-    let text = done(dir, &["sweep", "status", "plan.toml", "--json"]);
-    serde_json::from_str(&text).unwrap()
+    done_json(dir, "sweep status plan.toml --json").as_array().unwrap().clone()
 }
 
 fn states(dir: &Path) -> Vec<String> {
     status(dir).iter().map(|row| row["state"].as_str().unwrap().to_string()).collect()
 }
 
-fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !ready() {
-        assert!(Instant::now() < deadline, "{what}: not within a minute");
-        std::thread::sleep(Duration::from_millis(30));
-    }
-}
-
 #[test]
 fn points_are_ordinary_runs_with_the_same_bits_however_they_are_trained() {
-    let dir = with(PLAN);
+    let dir = planned(PLAN);
     assert_eq!(states(dir.path()), ["not begun"; 4]);
     assert!(!dir.path().join("runs").exists(), "to look is not to write");
-    let said = done(dir.path(), &["sweep", "plan.toml", "--jobs", "2"]);
-    assert!(said.contains("4 points: 4 finished"), "{said}");
+    let said = done(dir.path(), "sweep plan.toml --jobs 2");
+    says(&said, &["4 points: 4 finished"]);
     let expected = checkpoints(&dir.path().join("runs"), "tiny-");
     assert_eq!(expected.len(), 4);
     // One at a time, and by `iclab train` from the points' own plans.
-    done(dir.path(), &["sweep", "plan.toml", "--jobs", "1", "--runs", "one"]);
+    done(dir.path(), "sweep plan.toml --jobs 1 --runs one");
     assert!(checkpoints(&dir.path().join("one"), "tiny-") == expected);
     for name in expected.keys() {
         let plan = dir.path().join("runs").join(name).join("plan.toml");
@@ -70,17 +62,15 @@ fn points_are_ordinary_runs_with_the_same_bits_however_they_are_trained() {
     }
     assert!(checkpoints(&dir.path().join("trained"), "tiny-") == expected);
     // Finished points are not touched again, and a wider plan only trains what is new.
-    let modified = |name: &str| {
-        std::fs::metadata(dir.path().join("runs").join(name).join("checkpoint.safetensors"))
-            .unwrap()
-            .modified()
-            .unwrap()
+    let written = || -> Vec<_> {
+        let file = |name: &String| dir.path().join("runs").join(name).join("checkpoint.safetensors");
+        expected.keys().map(|name| modified(file(name))).collect()
     };
-    let before: Vec<_> = expected.keys().map(|name| modified(name)).collect();
+    let before = written();
     std::fs::write(dir.path().join("plan.toml"), PLAN.replace("to = 1", "to = 2")).unwrap();
-    let said = done(dir.path(), &["sweep", "plan.toml"]);
+    let said = done(dir.path(), "sweep plan.toml");
     assert_eq!(said.lines().filter(|line| line.contains("60 steps")).count(), 2, "{said}");
-    assert_eq!(before, expected.keys().map(|name| modified(name)).collect::<Vec<_>>());
+    assert_eq!(before, written());
     assert_eq!(checkpoints(&dir.path().join("runs"), "tiny-").len(), 6);
 }
 
@@ -88,21 +78,20 @@ fn points_are_ordinary_runs_with_the_same_bits_however_they_are_trained() {
 #[test]
 fn a_cancelled_sweep_and_a_killed_one_go_on_and_end_with_the_same_bits() {
     let plan = PLAN.replace("training.steps = 60", "training.steps = 400\ntraining.checkpoint_every = 50");
-    let straight = with(&plan);
-    done(straight.path(), &["sweep", "plan.toml"]);
-    let dir = with(&plan);
+    let straight = planned(&plan);
+    done(straight.path(), "sweep plan.toml");
+    let dir = planned(&plan);
     for kill in [false, true, false] {
-        let mut child = command(dir.path(), &["sweep", "plan.toml", "--jobs", "2"]).spawn().unwrap();
+        let mut child = command(dir.path(), "sweep plan.toml --jobs 2").spawn().unwrap();
         wait_for("a run in training", || states(dir.path()).contains(&"running".to_string()));
         // Nobody else may touch it meanwhile.
-        let busy = refused(dir.path(), &["sweep", "plan.toml"]);
-        assert!(busy.contains("being trained already (process "), "{busy}");
+        refused_with(dir.path(), "sweep plan.toml", &["being trained already (process "]);
         std::thread::sleep(Duration::from_millis(150));
         if kill {
             child.kill().unwrap();
             child.wait().unwrap();
         } else if child.try_wait().unwrap().is_none() {
-            let said = done(dir.path(), &["sweep", "cancel", "plan.toml"]);
+            let said = done(dir.path(), "sweep cancel plan.toml");
             let output = child.wait_with_output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             assert!(
@@ -112,51 +101,43 @@ fn a_cancelled_sweep_and_a_killed_one_go_on_and_end_with_the_same_bits() {
         }
         assert!(!states(dir.path()).contains(&"running".to_string()));
     }
-    done(dir.path(), &["sweep", "plan.toml"]);
+    done(dir.path(), "sweep plan.toml");
     assert_eq!(states(dir.path()), ["finished"; 4]);
     assert!(
         checkpoints(&dir.path().join("runs"), "tiny-") == checkpoints(&straight.path().join("runs"), "tiny-")
     );
-    let said = done(dir.path(), &["sweep", "cancel", "plan.toml"]);
-    assert!(said.contains("nobody is training it"), "{said}");
+    says(&done(dir.path(), "sweep cancel plan.toml"), &["nobody is training it"]);
 }
 
 #[cfg(unix)]
 #[test]
 fn sigusr1_saves_like_any_request_to_stop() {
-    let dir = with(PLAN);
+    let dir = planned(PLAN);
     std::fs::write(dir.path().join("long.toml"), TINY.replace("steps = 400", "steps = 1000000")).unwrap();
-    let child = command(dir.path(), &["train", "long.toml"]).spawn().unwrap();
-    let run = || entries(&dir.path().join("runs")).pop().map(|name| dir.path().join("runs").join(name));
+    let child = command(dir.path(), "train long.toml").spawn().unwrap();
+    let runs = dir.path().join("runs");
     wait_for("a checkpoint", || {
-        dir.path().join("runs").is_dir()
-            && run().is_some_and(|run| run.join("checkpoint.safetensors").exists())
+        let begun = runs.is_dir() && !entries(&runs).is_empty();
+        begun && only_run(dir.path()).join("checkpoint.safetensors").exists()
     });
     // Two processes never train one run.
-    let busy = refused(dir.path(), &["train", "long.toml"]);
-    assert!(busy.contains("another process is training this run"), "{busy}");
-    Command::new("kill").args(["-USR1", &child.id().to_string()]).status().unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("saved; the same command goes on"), "{said}");
-    let log = std::fs::read_to_string(run().unwrap().join("log.txt")).unwrap();
-    assert!(log.contains("step 0: taken up on cpu") && log.contains("saved and left, as asked"), "{log}");
+    refused_with(dir.path(), "train long.toml", &["another process is training this run"]);
+    stopped_by(child, "-USR1");
+    let log = read(only_run(dir.path()).join("log.txt"));
+    says(&log, &["step 0: taken up on cpu", "saved and left, as asked"]);
     assert!(!log.contains("failed"), "the process that came second changed nothing: {log}");
 }
 
 #[test]
 fn failed_points_are_told_with_their_logs_and_trained_again_on_request_only() {
     let wild = PLAN.replace("training.rate = [1e-3, 2e-3]", "training.rate = [1e-3, 1e18]");
-    let dir = with(&wild);
+    let dir = planned(&wild);
     std::fs::write(dir.path().join("tiny.toml"), TINY.replace("clip = 1.0\n", "")).unwrap();
-    let output = iclab(dir.path(), &["sweep", "plan.toml"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("2 of 4 points failed; the others are saved") && said.contains("the loss is"),
-        "{said}"
+    let said = ended(dir.path(), "sweep plan.toml", 2).1;
+    says(
+        &said,
+        &["2 of 4 points failed; the others are saved", "the loss is", "training.rate=1000000000000000000"],
     );
-    assert!(said.contains("training.rate=1000000000000000000"), "{said}");
     assert_eq!(states(dir.path()), ["finished", "finished", "failed", "failed"]);
     let logs = |dir: &Path| -> usize {
         let runs =
@@ -166,14 +147,12 @@ fn failed_points_are_told_with_their_logs_and_trained_again_on_request_only() {
             .sum()
     };
     assert_eq!(logs(dir.path()), 4);
-    let again = iclab(dir.path(), &["sweep", "plan.toml"]);
-    let said = String::from_utf8_lossy(&again.stderr);
-    assert_eq!(again.status.code(), Some(2), "{said}");
-    assert!(said.contains("failed before, and --retry") && said.contains("failed: step"), "{said}");
+    let said = ended(dir.path(), "sweep plan.toml", 2).1;
+    says(&said, &["failed before, and --retry", "failed: step"]);
     assert_eq!(logs(dir.path()), 4, "nothing was trained");
-    let shown = done(dir.path(), &["sweep", "status", "plan.toml"]);
-    assert!(shown.contains("the last lines of their logs") && shown.contains("failed: step"), "{shown}");
-    assert_eq!(iclab(dir.path(), &["sweep", "plan.toml", "--retry"]).status.code(), Some(2));
+    let shown = done(dir.path(), "sweep status plan.toml");
+    says(&shown, &["the last lines of their logs", "failed: step"]);
+    ended(dir.path(), "sweep plan.toml --retry", 2);
     assert_eq!(logs(dir.path()), 6, "those that failed, and no others");
 }
 
@@ -221,52 +200,42 @@ fn bad_plans_get_one_clear_sentence() {
     ];
     for (from, to, words) in cases {
         assert!(PLAN.contains(from), "{from}");
-        let dir = with(&PLAN.replacen(from, to, 1));
-        for command in [&["sweep", "plan.toml"][..], &["sweep", "status", "plan.toml"]] {
-            let sentence = refused(dir.path(), command);
-            words
-                .iter()
-                .for_each(|word| assert!(sentence.contains(word), "{to}: '{sentence}' lacks '{word}'"));
-            assert!(sentence.contains(".toml"), "{sentence}");
+        let dir = planned(&PLAN.replacen(from, to, 1));
+        for line in ["sweep plan.toml", "sweep status plan.toml"] {
+            refused_with(dir.path(), line, &[&[".toml"], *words].concat());
             assert!(!dir.path().join("runs").exists());
         }
     }
-    let dir = with(PLAN);
-    assert!(refused(dir.path(), &["sweep", "absent.toml"]).contains("absent.toml"));
-    let sentence = refused(dir.path(), &["sweep", "collect", "plan.toml", "--out", "out"]);
-    assert!(sentence.contains("no point is finished (4 points: 4 not begun)"), "{sentence}");
+    let dir = planned(PLAN);
+    refused_with(dir.path(), "sweep absent.toml", &["absent.toml"]);
+    let none = "no point is finished (4 points: 4 not begun)";
+    refused_with(dir.path(), "sweep collect plan.toml --out out", &[none]);
     assert!(!dir.path().join("out").exists());
 }
 
 #[test]
 fn without_sbatch_nothing_is_begun() {
-    let dir = with(PLAN);
-    let output = command(dir.path(), &["sweep", "plan.toml", "--on", "slurm"])
-        .env("PATH", "/nowhere")
-        .output()
-        .unwrap();
+    let dir = planned(PLAN);
+    let output = command(dir.path(), "sweep plan.toml --on slurm").env("PATH", "/nowhere").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("there is no sbatch on this machine") && said.contains("--on local"), "{said}");
     assert!(!dir.path().join("runs").exists());
-    done(dir.path(), &["sweep", "plan.toml"]);
+    done(dir.path(), "sweep plan.toml");
 }
 
 #[test]
 fn a_place_that_cannot_be_written_is_named_and_the_rest_is_trained() {
-    let dir = with(PLAN);
+    let dir = planned(PLAN);
     std::fs::write(dir.path().join("occupied"), "x").unwrap();
-    assert!(refused(dir.path(), &["sweep", "plan.toml", "--runs", "occupied"]).contains("occupied"));
+    refused_with(dir.path(), "sweep plan.toml --runs occupied", &["occupied"]);
     // A file where one run should be.
     let run = PathBuf::from(status(dir.path())[2]["run"].as_str().unwrap());
     std::fs::create_dir(dir.path().join("runs")).unwrap();
     std::fs::write(dir.path().join(&run), "x").unwrap();
-    let output = iclab(dir.path(), &["sweep", "plan.toml"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("1 of 4 points failed") && said.contains("cannot create"), "{said}");
+    says(&ended(dir.path(), "sweep plan.toml", 2).1, &["1 of 4 points failed", "cannot create"]);
     std::fs::remove_file(dir.path().join(&run)).unwrap();
-    done(dir.path(), &["sweep", "plan.toml"]);
+    done(dir.path(), "sweep plan.toml");
     assert_eq!(states(dir.path()), ["finished"; 4]);
 }
 
@@ -274,7 +243,7 @@ fn a_place_that_cannot_be_written_is_named_and_the_rest_is_trained() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_named_and_the_sweep_goes_on_when_there_is_room() {
-    let dir = with(PLAN);
+    let dir = planned(PLAN);
     let runs = dir.path().join("runs");
     std::fs::create_dir(&runs).unwrap();
     let mount = |options: &str| {
@@ -286,11 +255,11 @@ fn a_full_disk_is_named_and_the_sweep_goes_on_when_there_is_room() {
         println!("skipped: a small file system cannot be mounted here");
         return;
     }
-    let output = iclab(dir.path(), &["sweep", "plan.toml", "--jobs", "1"]);
+    let output = iclab(dir.path(), "sweep plan.toml --jobs 1");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let unfinished = states(dir.path()).iter().filter(|state| *state != "finished").count();
     assert!(mount("remount,size=20m"));
-    let again = iclab(dir.path(), &["sweep", "plan.toml", "--retry"]);
+    let again = iclab(dir.path(), "sweep plan.toml --retry");
     let after = states(dir.path());
     let bits = checkpoints(&runs, "tiny-");
     Command::new("umount").arg(&runs).status().unwrap();
@@ -299,25 +268,24 @@ fn a_full_disk_is_named_and_the_sweep_goes_on_when_there_is_room() {
     assert!(unfinished > 0);
     assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
     assert_eq!(after, ["finished"; 4]);
-    let straight = with(PLAN);
-    done(straight.path(), &["sweep", "plan.toml"]);
+    let straight = planned(PLAN);
+    done(straight.path(), "sweep plan.toml");
     assert!(bits == checkpoints(&straight.path().join("runs"), "tiny-"));
 }
 
 #[test]
 fn a_collection_has_every_run_its_means_and_a_figure_per_axis() {
-    let dir = with(PLAN);
-    done(dir.path(), &["sweep", "plan.toml"]);
-    let said = done(dir.path(), &["sweep", "collect", "plan.toml", "--out", "out", "--prompts", "64"]);
+    let dir = planned(PLAN);
+    done(dir.path(), "sweep plan.toml");
+    let said = done(dir.path(), "sweep collect plan.toml --out out --prompts 64");
     let out = dir.path().join("out");
-    let csv = std::fs::read_to_string(out.join("points.csv")).unwrap();
+    let csv = read(out.join("points.csv"));
     assert_eq!(csv.lines().count(), 5, "{csv}");
     let results: Vec<f64> = status(dir.path())
         .iter()
         .map(|row| {
             let path = dir.path().join(row["run"].as_str().unwrap()).join("result.json");
-            let result: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-            result["mean_loss"].as_f64().unwrap()
+            json(&read(path))["mean_loss"].as_f64().unwrap()
         })
         .collect();
     let heads: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
@@ -326,7 +294,7 @@ fn a_collection_has_every_run_its_means_and_a_figure_per_axis() {
         csv.lines().skip(1).map(|line| line.split(',').nth(column).unwrap().parse().unwrap()).collect();
     assert_eq!(listed, results);
     // Two seeds: mean ± 12.706 · half their distance.
-    let means = std::fs::read_to_string(out.join("tables/sweep-means.csv")).unwrap();
+    let means = read(out.join("tables/sweep-means.csv"));
     let mean = (results[0] + results[1]) / 2.0;
     let half = 12.706 * (results[0] - results[1]).abs() / 2.0;
     let expected = format!("{mean:.4} [{:.4}, {:.4}]", mean - half, mean + half);
@@ -344,19 +312,15 @@ fn a_collection_has_every_run_its_means_and_a_figure_per_axis() {
         }
     }
     for table in ["sweep-slopes", "sweep-quality", "sweep-crosswise"] {
-        assert_eq!(
-            std::fs::read_to_string(out.join(format!("tables/{table}.csv"))).unwrap().lines().count(),
-            3
-        );
+        assert_eq!(read(out.join(format!("tables/{table}.csv"))).lines().count(), 3);
     }
-    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
-    assert!(page.contains("Two rates, two seeds.") && page.contains("4 of 4 points"));
+    let page = read(out.join("index.html"));
+    says(&page, &["Two rates, two seeds.", "4 of 4 points"]);
     assert!(std::fs::metadata(out.join("points.npz")).unwrap().len() > 1000);
     // A collection of some of the runs says so, and replaces the older one.
     std::fs::write(dir.path().join("plan.toml"), PLAN.replace("to = 1", "to = 2")).unwrap();
-    let output = iclab(dir.path(), &["sweep", "collect", "plan.toml", "--out", "out", "--prompts", "64"]);
-    assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("4 of 6 points are finished"));
+    let said = ended(dir.path(), "sweep collect plan.toml --out out --prompts 64", 0).1;
+    says(&said, &["4 of 6 points are finished"]);
 }
 
 #[test]

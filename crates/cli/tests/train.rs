@@ -2,39 +2,37 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use common::{TINY, command, done, entries, iclab, refused};
+use common::{
+    TINY, command, done, done_json, ended, entries, json, modified, only_run, read, refused_with, says,
+    stopped_by, wait_for, with,
+};
 
-fn with(experiment: &str) -> TempDir {
-    let dir = TempDir::new().unwrap();
-    std::fs::write(dir.path().join("tiny.toml"), experiment).unwrap();
-    dir
+/// A directory with `tiny.toml`.
+fn tiny(experiment: &str) -> TempDir {
+    with(&[("tiny.toml", experiment)])
 }
 
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+/// The same of so many steps.
+fn tiny_of(steps: u64) -> TempDir {
+    tiny(&of_steps(steps))
 }
 
-/// The one run under `runs`.
-fn run_dir(dir: &Path) -> PathBuf {
-    let mut entries = std::fs::read_dir(dir.join("runs")).unwrap();
-    let run = entries.next().unwrap().unwrap().path();
-    assert!(entries.next().is_none());
-    run
+fn of_steps(steps: u64) -> String {
+    TINY.replace("steps = 400", &format!("steps = {steps}"))
 }
 
 /// Everything of a run that must not depend on interruptions: weights, moments, and metrics but for the clock.
 fn essence(run: &Path) -> (Vec<u8>, Vec<Value>, Vec<Vec<u8>>) {
     let checkpoint = std::fs::read(run.join("checkpoint.safetensors")).unwrap();
-    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let text = read(run.join("metrics.jsonl"));
     let rows = text.lines().map(|line| {
-        let mut row: Value = serde_json::from_str(line).unwrap();
+        let mut row = json(line);
         row.as_object_mut().unwrap().remove("seconds");
         row
     });
@@ -45,16 +43,16 @@ fn essence(run: &Path) -> (Vec<u8>, Vec<Value>, Vec<Vec<u8>>) {
 
 #[test]
 fn a_run_killed_at_random_moments_ends_with_the_same_bits() {
-    let straight = with(TINY);
-    done(straight.path(), &["train", "tiny.toml"]);
-    let expected = essence(&run_dir(straight.path()));
+    let straight = tiny(TINY);
+    done(straight.path(), "train tiny.toml");
+    let expected = essence(&only_run(straight.path()));
     assert_eq!(expected.2.len(), 3);
 
-    let killed = with(TINY);
+    let killed = tiny(TINY);
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut kills = 0;
     for attempt in 0..2000 {
-        let mut child = command(killed.path(), &["train", "tiny.toml"]).spawn().unwrap();
+        let mut child = command(killed.path(), "train tiny.toml").spawn().unwrap();
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         // The first attempts die early; then one may live to the end.
         if attempt < 26 {
@@ -76,46 +74,31 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bits() {
         }
     }
     assert!(kills >= 20, "only {kills} kills");
-    assert!(essence(&run_dir(killed.path())) == expected, "{kills} kills changed the run");
+    assert!(essence(&only_run(killed.path())) == expected, "{kills} kills changed the run");
 }
 
 #[cfg(unix)]
 #[test]
 fn a_request_to_stop_saves_first() {
-    let dir = with(
-        &TINY
-            .replace("steps = 400", "steps = 1000000")
-            .replace("checkpoint_every = 11", "checkpoint_every = 1000000"),
-    );
-    let child = command(dir.path(), &["train", "tiny.toml"]).spawn().unwrap();
+    let dir = tiny(&of_steps(1_000_000).replace("checkpoint_every = 11", "checkpoint_every = 1000000"));
+    let child = command(dir.path(), "train tiny.toml").spawn().unwrap();
     std::thread::sleep(Duration::from_millis(700));
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("saved; the same command goes on"), "{said}");
-    assert!(run_dir(dir.path()).join("checkpoint.safetensors").exists());
+    stopped_by(child, "-INT");
+    assert!(only_run(dir.path()).join("checkpoint.safetensors").exists());
 }
 
 #[test]
 fn a_finished_run_is_not_trained_again_and_tells_its_result() {
-    let dir = with(&TINY.replace("steps = 400", "steps = 30"));
-    let first = done(dir.path(), &["train", "tiny.toml", "--json"]);
-    let before =
-        std::fs::metadata(run_dir(dir.path()).join("checkpoint.safetensors")).unwrap().modified().unwrap();
-    assert_eq!(first, done(dir.path(), &["train", "tiny.toml", "--json"]));
-    assert_eq!(
-        before,
-        std::fs::metadata(run_dir(dir.path()).join("checkpoint.safetensors")).unwrap().modified().unwrap()
-    );
-    let result: Value = serde_json::from_str(&first).unwrap();
+    let dir = tiny_of(30);
+    let first = done(dir.path(), "train tiny.toml --json");
+    let run = only_run(dir.path());
+    let before = modified(run.join("checkpoint.safetensors"));
+    assert_eq!(first, done(dir.path(), "train tiny.toml --json"));
+    assert_eq!(before, modified(run.join("checkpoint.safetensors")));
+    let result = json(&first);
     assert_eq!(result["errors"].as_array().unwrap().len(), 6);
     assert!((result["bayes_floor"].as_f64().unwrap() - 1.0).abs() < 1e-12); // (3+2+1)/6
-    assert!(
-        run_dir(dir.path())
-            .read_dir()
-            .unwrap()
-            .any(|e| { e.unwrap().file_name().to_string_lossy().starts_with("events.out.tfevents") })
-    );
+    assert!(entries(&run).iter().any(|name| name.starts_with("events.out.tfevents")));
 }
 
 #[test]
@@ -126,19 +109,18 @@ fn training_lowers_the_loss() {
         .join("\n")
         .replace("steps = 400", "steps = 1500")
         .replace("batch = 8", "batch = 64");
-    let dir = with(&longer.replace("rate = 1e-3", "rate = 3e-3"));
-    let result: Value = serde_json::from_str(&done(dir.path(), &["train", "tiny.toml", "--json"])).unwrap();
-    let loss = result["mean_loss"].as_f64().unwrap();
+    let dir = tiny(&longer.replace("rate = 1e-3", "rate = 3e-3"));
+    let loss = done_json(dir.path(), "train tiny.toml --json")["mean_loss"].as_f64().unwrap();
     assert!(loss < 2.6, "predicting zero costs 3, the trained network {loss}");
 }
 
 #[test]
 fn seeds_and_steps_make_other_runs() {
-    let dir = with(&TINY.replace("steps = 400", "steps = 5"));
-    done(dir.path(), &["train", "tiny.toml"]);
-    done(dir.path(), &["train", "tiny.toml", "--seed", "1"]);
-    done(dir.path(), &["train", "tiny.toml", "--steps", "6"]);
-    assert_eq!(std::fs::read_dir(dir.path().join("runs")).unwrap().count(), 3);
+    let dir = tiny_of(5);
+    for more in ["", "--seed 1", "--steps 6"] {
+        done(dir.path(), &format!("train tiny.toml {more}"));
+    }
+    assert_eq!(entries(&dir.path().join("runs")).len(), 3);
 }
 
 #[test]
@@ -160,14 +142,11 @@ fn bad_experiments_get_one_clear_sentence() {
     ];
     for (from, to, words) in cases {
         assert!(TINY.contains(from));
-        let dir = with(&TINY.replacen(from, to, 1));
-        let sentence = refused(dir.path(), &["train", "tiny.toml"]);
-        assert!(sentence.contains("tiny.toml"), "{sentence}");
-        words.iter().for_each(|word| assert!(sentence.contains(word), "{to}: '{sentence}' lacks '{word}'"));
+        let dir = tiny(&TINY.replacen(from, to, 1));
+        refused_with(dir.path(), "train tiny.toml", &[&["tiny.toml"], *words].concat());
         assert!(!dir.path().join("runs").exists());
     }
-    let dir = TempDir::new().unwrap();
-    assert!(refused(dir.path(), &["train", "absent.toml"]).contains("absent.toml"));
+    refused_with(with(&[]).path(), "train absent.toml", &["absent.toml"]);
 }
 
 #[test]
@@ -176,45 +155,33 @@ fn a_loss_that_explodes_stops_the_run_and_keeps_the_last_checkpoint() {
         .replace("rate = 1e-3", "rate = 1e18")
         .replace("clip = 1.0\n", "")
         .replace("warmup = 0.1", "warmup = 1.0");
-    let dir = with(&wild.replace("checkpoint_every = 11", "checkpoint_every = 1"));
-    let sentence = refused(dir.path(), &["train", "tiny.toml"]);
-    assert!(sentence.contains("step") && sentence.contains("last checkpoint is untouched"), "{sentence}");
+    let dir = tiny(&wild.replace("checkpoint_every = 11", "checkpoint_every = 1"));
+    refused_with(dir.path(), "train tiny.toml", &["step", "last checkpoint is untouched"]);
 }
 
 #[test]
 fn damaged_checkpoints_are_named_and_left_alone() {
-    let dir = with(&TINY.replace("steps = 400", "steps = 1000000"));
-    let child = command(dir.path(), &["train", "tiny.toml"]).spawn().unwrap();
-    let mut child = child;
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    loop {
-        std::thread::sleep(Duration::from_millis(50));
-        let runs = dir.path().join("runs");
-        if runs.exists() && run_dir(dir.path()).join("checkpoint.safetensors").exists() {
-            break;
-        }
-        assert!(std::time::Instant::now() < deadline, "no checkpoint in a minute");
-    }
+    let dir = tiny_of(1000000);
+    let mut child = command(dir.path(), "train tiny.toml").spawn().unwrap();
+    wait_for("a checkpoint", || holds(dir.path(), "checkpoint.safetensors"));
     child.kill().unwrap();
     child.wait().unwrap();
-    let path = run_dir(dir.path()).join("checkpoint.safetensors");
+    let path = only_run(dir.path()).join("checkpoint.safetensors");
     let good = std::fs::read(&path).unwrap();
     let mut other = good.clone();
     other[20] ^= 0xff;
     for bad in [&good[..good.len() / 2], &good[..4], &b"hello"[..], &other[..]] {
         std::fs::write(&path, bad).unwrap();
-        let sentence = refused(dir.path(), &["train", "tiny.toml"]);
-        assert!(sentence.contains("checkpoint.safetensors"), "{sentence}");
+        refused_with(dir.path(), "train tiny.toml", &["checkpoint.safetensors"]);
         assert_eq!(std::fs::read(&path).unwrap(), bad, "a damaged file is evidence");
     }
 }
 
 #[test]
 fn an_unwritable_place_is_named() {
-    let dir = with(TINY);
+    let dir = tiny(TINY);
     std::fs::write(dir.path().join("occupied"), "x").unwrap();
-    let sentence = refused(dir.path(), &["train", "tiny.toml", "--runs", "occupied"]);
-    assert!(sentence.contains("occupied"), "{sentence}");
+    refused_with(dir.path(), "train tiny.toml --runs occupied", &["occupied"]);
 }
 
 /// Whether this machine has a CUDA device: then what is said about its absence is not.
@@ -224,102 +191,74 @@ fn has_cuda() -> bool {
 
 #[test]
 fn the_device_is_said_and_its_absence_named() {
-    let dir = with(&TINY.replace("steps = 400", "steps = 5"));
-    let sentence = refused(dir.path(), &["train", "tiny.toml", "--device", "cpu", "--precision", "tf32"]);
-    assert!(sentence.contains("--precision") && sentence.contains("CUDA"), "{sentence}");
-    let output = iclab(dir.path(), &["train", "tiny.toml", "--device", "cpu"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let dir = tiny_of(5);
+    let both = "train tiny.toml --device cpu --precision tf32";
+    refused_with(dir.path(), both, &["--precision", "CUDA"]);
+    let said = ended(dir.path(), "train tiny.toml --device cpu", 0).1;
     assert!(said.starts_with("training on the CPU (") && said.lines().count() == 1, "{said}");
     if has_cuda() {
         return;
     }
-    for command in [&["train", "tiny.toml", "--seed", "1"][..], &["bench", "train", "--experiment", "small"]]
-    {
-        let sentence = refused(dir.path(), &[command, &["--device", "cuda"]].concat());
-        assert!(
-            sentence.contains("no CUDA device") && sentence.contains("the CPU still works"),
-            "{sentence}"
-        );
+    for line in ["train tiny.toml --seed 1", "bench train --experiment small"] {
+        let line = format!("{line} --device cuda");
+        refused_with(dir.path(), &line, &["no CUDA device", "the CPU still works"]);
     }
-    assert_eq!(std::fs::read_dir(dir.path().join("runs")).unwrap().count(), 1, "nothing was begun");
-    let output = iclab(dir.path(), &["train", "tiny.toml", "--seed", "2"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && said.starts_with("training on the CPU ("), "{said}");
-    assert!(said.contains("no CUDA device: ") && said.lines().count() == 1, "{said}");
+    assert_eq!(entries(&dir.path().join("runs")).len(), 1, "nothing was begun");
+    let said = ended(dir.path(), "train tiny.toml --seed 2", 0).1;
+    assert!(said.starts_with("training on the CPU (") && said.lines().count() == 1, "{said}");
+    says(&said, &["no CUDA device: "]);
 }
 
 #[test]
 fn several_runs_in_one_command() {
-    let short = TINY.replace("steps = 400", "steps = 12");
-    let dir = with(&short);
-    std::fs::write(dir.path().join("other.toml"), short.replace("name = \"tiny\"", "name = \"other\""))
-        .unwrap();
-    let said = done(dir.path(), &["train", "tiny.toml", "other.toml", "--seeds", "2", "--device", "cpu"]);
+    let short = of_steps(12);
+    let dir = with(&[("tiny.toml", &short), ("other.toml", &short.replace("\"tiny\"", "\"other\""))]);
+    let said = done(dir.path(), "train tiny.toml other.toml --seeds 2 --device cpu");
     assert_eq!(said.lines().count(), 4, "{said}");
     assert_eq!(entries(&dir.path().join("runs")).len(), 4);
     // The same bits as alone, one object for one run, an array for several.
-    let alone = with(&short);
-    let one: Value =
-        json(&done(alone.path(), &["train", "tiny.toml", "--seed", "1", "--device", "cpu", "--json"]));
-    let all: Value = json(&done(dir.path(), &["train", "tiny.toml", "other.toml", "--seeds", "2", "--json"]));
+    let one = done_json(tiny(&short).path(), "train tiny.toml --seed 1 --device cpu --json");
+    let all = done_json(dir.path(), "train tiny.toml other.toml --seeds 2 --json");
     let all = all.as_array().unwrap();
     assert_eq!(all.iter().map(|run| run["seed"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1, 0, 1]);
     assert_eq!(all[1]["errors"], one["errors"]);
-    assert!(all[3]["run"].as_str().unwrap().contains("other-"));
+    says(all[3]["run"].as_str().unwrap(), &["other-"]);
     // None is asked for twice.
-    let sentence = refused(dir.path(), &["train", "tiny.toml", "./tiny.toml"]);
-    assert!(sentence.contains("same run"), "{sentence}");
+    refused_with(dir.path(), "train tiny.toml ./tiny.toml", &["same run"]);
 }
 
 #[test]
 fn one_failing_run_does_not_lose_the_others() {
-    let short = TINY.replace("steps = 400", "steps = 12");
-    let dir = with(&short);
+    let short = of_steps(12);
     let wild = short.replace("rate = 1e-3", "rate = 1e18").replace("clip = 1.0\n", "");
-    std::fs::write(dir.path().join("wild.toml"), wild.replace("name = \"tiny\"", "name = \"wild\"")).unwrap();
-    let args = ["train", "tiny.toml", "wild.toml", "--seeds", "2", "--device", "cpu", "--json"];
-    let output = iclab(dir.path(), &args);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("2 of 4 runs failed") && said.contains("wild-") && said.contains("the loss is"),
-        "{said}"
-    );
-    let all = json(&String::from_utf8(output.stdout).unwrap());
-    let failed: Vec<bool> = all.as_array().unwrap().iter().map(|run| run["error"].is_string()).collect();
+    let dir = with(&[("tiny.toml", &short), ("wild.toml", &wild.replace("\"tiny\"", "\"wild\""))]);
+    let (out, said) = ended(dir.path(), "train tiny.toml wild.toml --seeds 2 --device cpu --json", 2);
+    says(&said, &["2 of 4 runs failed", "wild-", "the loss is"]);
+    let failed: Vec<bool> =
+        json(&out).as_array().unwrap().iter().map(|run| run["error"].is_string()).collect();
     assert_eq!(failed, [false, false, true, true]);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_request_to_stop_saves_what_is_begun_of_several() {
-    let dir = with(&TINY.replace("steps = 400", "steps = 1000000"));
-    let child =
-        command(dir.path(), &["train", "tiny.toml", "--seeds", "2", "--device", "cpu"]).spawn().unwrap();
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    while !dir.path().join("runs").exists() || read_any_metrics(dir.path()).is_empty() {
-        assert!(std::time::Instant::now() < deadline, "no row of metrics in a minute");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("saved; the same command goes on"), "{said}");
-    assert!(said.contains("not begun; the same command goes on"), "{said}");
+    let dir = tiny_of(1_000_000);
+    let child = command(dir.path(), "train tiny.toml --seeds 2 --device cpu").spawn().unwrap();
+    wait_for("a row of metrics", || holds(dir.path(), "metrics.jsonl"));
+    says(&stopped_by(child, "-INT"), &["not begun; the same command goes on"]);
 }
 
-/// The metrics of the first run there is.
-fn read_any_metrics(dir: &Path) -> String {
-    let run = std::fs::read_dir(dir.join("runs")).unwrap().next();
-    run.and_then(|run| std::fs::read_to_string(run.unwrap().path().join("metrics.jsonl")).ok())
-        .unwrap_or_default()
+/// Whether the first run there is has a file with something in it.
+fn holds(dir: &Path, file: &str) -> bool {
+    let runs = std::fs::read_dir(dir.join("runs")).into_iter().flatten().flatten();
+    runs.take(1).any(|run| std::fs::metadata(run.path().join(file)).is_ok_and(|m| m.len() > 0))
 }
 
 #[test]
 fn runs_go_on_only_where_they_were_begun() {
-    let dir = with(&TINY.replace("steps = 400", "steps = 12"));
-    done(dir.path(), &["train", "tiny.toml", "--device", "cpu"]);
-    let run = run_dir(dir.path());
+    let dir = tiny_of(12);
+    done(dir.path(), "train tiny.toml --device cpu");
+    let run = only_run(dir.path());
     std::fs::remove_file(run.join("result.json")).unwrap(); // as if it were interrupted at the end
     let path = run.join("checkpoint.safetensors");
     let experiment = lab::networks::experiment::Experiment::read(&dir.path().join("tiny.toml")).unwrap();
@@ -335,21 +274,14 @@ fn runs_go_on_only_where_they_were_begun() {
     };
     fake(Some("cuda tf32"));
     let before = std::fs::read(&path).unwrap();
-    let sentence = refused(dir.path(), &["train", "tiny.toml", "--device", "cpu"]);
-    for word in ["checkpoint.safetensors", "begun on cuda tf32", "--device cuda --precision tf32"] {
-        assert!(sentence.contains(word), "'{sentence}' lacks '{word}'");
-    }
-    if has_cuda() {
-        let sentence = refused(dir.path(), &["train", "tiny.toml", "--device", "cuda"]);
-        assert!(sentence.contains("begun on cuda tf32"), "{sentence}");
-    } else {
-        let sentence = refused(dir.path(), &["train", "tiny.toml"]);
-        assert!(sentence.contains("begun on cuda tf32"), "{sentence}");
-    }
+    let words = ["checkpoint.safetensors", "begun on cuda tf32", "--device cuda --precision tf32"];
+    refused_with(dir.path(), "train tiny.toml --device cpu", &words);
+    let other = if has_cuda() { "train tiny.toml --device cuda" } else { "train tiny.toml" };
+    refused_with(dir.path(), other, &["begun on cuda tf32"]);
     assert_eq!(std::fs::read(&path).unwrap(), before);
     // A checkpoint that does not say is the CPU's, and auto goes on there.
     fake(None);
-    done(dir.path(), &["train", "tiny.toml"]);
+    done(dir.path(), "train tiny.toml");
 }
 
 #[test]

@@ -166,6 +166,38 @@ impl Page {
         );
     }
 
+    /// Shows the page in a window of this size, from its top.
+    pub fn resize(&mut self, (width, height): (u32, u32)) {
+        let mobile = width < 600;
+        let scale = if mobile { 2 } else { 1 };
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": mobile });
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
+        self.eval("scrollTo({ top: 0, behavior: 'instant' })");
+        self.settle();
+    }
+
+    /// Clicks at a place `[x, y]`.
+    pub fn press(&mut self, place: &Value) {
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let event =
+                json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event);
+        }
+        self.settle();
+    }
+
+    /// The whole page as a picture for people.
+    pub fn screenshot(&mut self, file: &Path) {
+        let size = self.call("Page.getLayoutMetrics", json!({}));
+        let (width, height) = (&size["cssContentSize"]["width"], &size["cssContentSize"]["height"]);
+        let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
+        let shot =
+            self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true, "clip": clip }));
+        let picture = data_encoding::BASE64.decode(shot["data"].as_str().unwrap().as_bytes()).unwrap();
+        std::fs::write(file, picture).unwrap();
+    }
+
     fn wait_for(&mut self, event: &str) {
         let start = Instant::now();
         while !self.events.iter().any(|e| e["method"] == event) {
