@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lab::Seed;
-use lab::constructions::{self, CHECKED_ON, Made, Variant, Wish, file, picture};
-use serde_json::json;
+use lab::constructions::{self, Variant, Wish, file, picture};
 
 use crate::error::{Error, Result};
 use crate::{output, progress};
@@ -155,36 +154,11 @@ pub fn run(args: &ConstructArgs) -> Result<()> {
         output::write_file(path, bytes)?;
     }
     spinner.finish_and_clear();
-    print(args, &wish, &made)?;
-    if !args.json {
-        println!("{}", others.map(|(path, _)| path.display().to_string()).join(", "));
-    }
-    Ok(())
-}
-
-fn print(args: &ConstructArgs, wish: &Wish, made: &Made) -> Result<()> {
-    let built = &made.construction.transformer;
-    let (variant, iterations, step) = (wish.variant, wish.iterations, made.construction.recipe.step);
     if args.json {
-        return output::print_json(&json!({
-            "variant": format!("{variant:?}").to_lowercase(), "iterations": iterations, "layers": built.layers.len(),
-            "width": built.width(), "heads": built.heads(), "columns": built.columns(), "numbers": built.parameters(),
-            "step": step, "step_limit": made.step_limit, "algorithm": made.algorithm, "prompts": CHECKED_ON,
-            "deviation": made.deviation,
-        }));
+        return output::print_json(&made.record());
     }
     println!("{}: {}", args.out.display(), variant.summary());
-    println!(
-        "  {iterations} iterations, {} layers, width {}, {} heads, {} columns, {} numbers",
-        built.layers.len(),
-        built.width(),
-        built.heads(),
-        built.columns(),
-        crate::import::grouped(built.parameters() as u64)
-    );
-    let letter = if variant == Variant::Gd { "η" } else { "α" };
-    println!("  {letter} = {step:.4e}, of at most {:.4e} on these prompts", made.step_limit);
-    let deviation = constructions::deviation_words(made.deviation);
-    println!("  largest deviation from {} over {CHECKED_ON} prompts: {deviation}", made.algorithm);
+    made.summary().lines().for_each(|line| println!("  {line}"));
+    println!("{}", others.map(|(path, _)| path.display().to_string()).join(", "));
     Ok(())
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use engine::interchange::hf::{self, ExportOptions, Names, Precision};
 use engine::interchange::{self, ByteSize};
+use lab::findings::numbers::grouped;
 
 use crate::error::{Error, Result};
-use crate::import::{described, failed, grouped, same};
+use crate::import::{described, failed, same};
 
 /// Write weights as safetensors with Hugging Face's names for GPT-2
 ///

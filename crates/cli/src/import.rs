@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use engine::interchange::{self, Imported, InterchangeError};
 use engine::model::networks::Network;
+use lab::findings::numbers::grouped;
 
 use crate::error::{Error, Result};
 
@@ -72,19 +73,6 @@ pub fn described(model: &Imported) -> String {
         Some(step) => text + &format!("; step {}", grouped(step)),
         None => text,
     }
-}
-
-/// A number with commas between thousands.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The first names of a list and how many follow.

@@ -13,6 +13,7 @@ mod device;
 mod doctor;
 mod error;
 mod export;
+mod help;
 mod import;
 mod list;
 mod models;
@@ -32,7 +33,7 @@ mod train;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 /// A laboratory for one question: which algorithm does a sequence model run when it learns in context?
 ///
@@ -42,19 +43,19 @@ use clap::{Parser, Subcommand};
     version,
     after_help = "Examples:
   iclab reproduce                            check the paper's statements, write report/index.html
+  iclab models                               the trained networks that are shipped
   iclab compare newton gd --out newton-gd    how do two algorithms relate?
   iclab construct newton --out w.safetensors
                                              weights that are Newton's iteration
+  iclab list solvers                         what there is
   iclab train experiments/miniature.toml     train a network, minutes on two cores
   iclab sweep experiments/sweeps/miniature.toml
                                              many runs, here or on a SLURM cluster
   iclab probe runs/NAME                      a read-out for every layer of it
-  iclab models                               the trained networks that are shipped
-  iclab doctor                               what this machine has; checks its GPU
   iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
   iclab compare file:mine.npz newton --prompts p.npz --out mine
                                              … and its predictions against Newton
-  iclab list solvers                         what there is
+  iclab doctor                               what this machine has; checks its GPU
 
 Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error."
 )]
@@ -67,19 +68,19 @@ struct Cli {
 enum Command {
     Reproduce(reproduce::ReproduceArgs),
     Claims(claims::ClaimsArgs),
+    Models(models::ModelsArgs),
     Compare(compare::CompareArgs),
     Construct(construct::ConstructArgs),
+    List(list::ListArgs),
     Train(train::TrainArgs),
     Sweep(sweep::SweepArgs),
     Probe(probe::ProbeArgs),
-    Models(models::ModelsArgs),
-    Import(import::ImportArgs),
-    Export(export::ExportArgs),
     Sample(sample::SampleArgs),
     Predict(predict::PredictArgs),
-    List(list::ListArgs),
-    Bench(bench::BenchArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
     Doctor(doctor::DoctorArgs),
+    Bench(bench::BenchArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
 }
@@ -95,22 +96,24 @@ fn end_with_the_reader() {
 fn main() -> ExitCode {
     #[cfg(unix)]
     end_with_the_reader();
-    let result = match Cli::parse().command {
+    let cli = Cli::from_arg_matches(&help::command().get_matches()).unwrap_or_else(|error| error.exit());
+    // True: done, and everything that was checked holds.
+    let result = match cli.command {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Claims(args) => claims::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Construct(args) => construct::run(&args).map(|()| true),
+        Command::List(args) => list::run(&args).map(|()| true),
         Command::Train(args) => train::run(&args).map(|()| true),
         Command::Sweep(args) => sweep::run(&args).map(|()| true),
         Command::Probe(args) => probe::run(&args).map(|()| true),
-        Command::Models(args) => models::run(&args),
-        Command::Import(args) => import::run(&args).map(|()| true),
-        Command::Export(args) => export::run(&args).map(|()| true),
         Command::Sample(args) => sample::run(&args).map(|()| true),
         Command::Predict(args) => predict::run(&args).map(|()| true),
-        Command::List(args) => list::run(&args).map(|()| true),
-        Command::Bench(args) => bench::run(&args).map(|()| true),
+        Command::Import(args) => import::run(&args).map(|()| true),
+        Command::Export(args) => export::run(&args).map(|()| true),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Bench(args) => bench::run(&args).map(|()| true),
         Command::Completions(args) => shell::completions(&args).map(|()| true),
         Command::Man(args) => shell::man(&args).map(|()| true),
     };

@@ -8,16 +8,15 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use lab::analyses::reproduction::{CACHE, Measured, PROMPTS, QUICK_PROMPTS, Reproduction};
-use lab::analyses::{self, Analysis};
+use lab::analyses;
+use lab::analyses::reproduction::{CACHE, Measured};
 use report::{About, Running};
 
 use crate::claims::{all_hold, print};
 use crate::device::DeviceArgs;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::{plan, progress};
 use growing::Growing;
-use networks::Training;
 
 pub use crate::output::machine;
 pub use bench::Bench;
@@ -131,38 +130,5 @@ impl ReproduceArgs {
             _ => "",
         };
         only + how
-    }
-
-    /// What is measured on; networks that must be trained first are.
-    fn reproduction(&self, wanted: &[&Analysis]) -> Result<Reproduction> {
-        if let Some(root) = self.models.as_ref().filter(|root| !root.is_dir()) {
-            return Err(Error::content(
-                root,
-                "is not a directory; accepted: a folder with networks (--models)",
-            ));
-        }
-        let usual = if self.quick { QUICK_PROMPTS } else { PROMPTS };
-        let mut reproduction = Reproduction {
-            given: self.model.clone(),
-            prompts: self.prompts.unwrap_or(usual),
-            seed: self.seed,
-            quick: self.quick,
-            ..Reproduction::default()
-        };
-        if let Some(root) = &self.models {
-            reproduction.root = root.clone();
-        }
-        let mut to_train = Vec::new();
-        if self.from_scratch {
-            reproduction.root = PathBuf::new();
-            to_train = Reproduction::from_scratch(wanted, &self.experiments)?;
-        } else if self.quick {
-            to_train = reproduction.missing_miniature(wanted, &self.experiments)?;
-        }
-        let training = Training { runs: &self.runs, device: &self.device };
-        for (network, dir) in training.run(&to_train)? {
-            reproduction.given.push(format!("{}={}", network.name, dir.display()));
-        }
-        Ok(reproduction)
     }
 }

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::Cli;
 use crate::error::{Error, Result};
+use crate::help;
 
 /// Print a completion script
 #[derive(Args)]
@@ -29,13 +29,13 @@ pub struct ManArgs {
 /// Runs `iclab completions`.
 pub fn completions(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "iclab", &mut script);
+    clap_complete::generate(args.shell, &mut help::command(), "iclab", &mut script);
     print(&script)
 }
 
 /// Runs `iclab man`.
 pub fn man(args: &ManArgs) -> Result<()> {
-    let mut root = Cli::command();
+    let mut root = help::command();
     root.build();
     let command = match &args.command {
         None => root,

@@ -5,11 +5,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use lab::analyses::reproduction::ToTrain;
+use lab::analyses::Analysis;
+use lab::analyses::reproduction::{PROMPTS, QUICK_PROMPTS, Reproduction, ToTrain};
 use lab::networks::experiment::Experiment;
 use lab::networks::models::PaperNetwork;
 use lab::networks::runs;
 
+use super::ReproduceArgs;
 use crate::device::DeviceArgs;
 use crate::error::{Error, Result};
 
@@ -34,17 +36,52 @@ pub fn stop_training() {
     let _ = child.wait();
 }
 
+impl ReproduceArgs {
+    /// What is measured on; networks that must be trained first are.
+    pub(super) fn reproduction(&self, wanted: &[&Analysis]) -> Result<Reproduction> {
+        if let Some(root) = self.models.as_ref().filter(|root| !root.is_dir()) {
+            return Err(Error::content(
+                root,
+                "is not a directory; accepted: a folder with networks (--models)",
+            ));
+        }
+        let usual = if self.quick { QUICK_PROMPTS } else { PROMPTS };
+        let mut reproduction = Reproduction {
+            given: self.model.clone(),
+            prompts: self.prompts.unwrap_or(usual),
+            seed: self.seed,
+            quick: self.quick,
+            ..Reproduction::default()
+        };
+        if let Some(root) = &self.models {
+            reproduction.root = root.clone();
+        }
+        let mut to_train = Vec::new();
+        if self.from_scratch {
+            reproduction.root = PathBuf::new();
+            to_train = Reproduction::from_scratch(wanted, &self.experiments)?;
+        } else if self.quick {
+            to_train = reproduction.missing_miniature(wanted, &self.experiments)?;
+        }
+        let training = Training { runs: &self.runs, device: &self.device };
+        for (network, dir) in training.run(&to_train)? {
+            reproduction.given.push(format!("{}={}", network.name, dir.display()));
+        }
+        Ok(reproduction)
+    }
+}
+
 /// Where and how to train.
-pub struct Training<'a> {
+struct Training<'a> {
     /// Folder of all runs.
-    pub runs: &'a Path,
+    runs: &'a Path,
     /// On which device.
-    pub device: &'a DeviceArgs,
+    device: &'a DeviceArgs,
 }
 
 impl Training<'_> {
     /// Trains what is not trained yet; returns each network with the directory of its run.
-    pub fn run(&self, networks: &[ToTrain]) -> Result<Vec<(&'static PaperNetwork, PathBuf)>> {
+    fn run(&self, networks: &[ToTrain]) -> Result<Vec<(&'static PaperNetwork, PathBuf)>> {
         let mut found = Vec::new();
         let mut missing = Vec::new();
         for (network, path) in networks {

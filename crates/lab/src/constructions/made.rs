@@ -2,6 +2,7 @@
 //! the weights, how far they are from the algorithm, and a README that says so.
 
 use ndarray::s;
+use serde_json::{Value, json};
 
 use super::{
     Constructed, Construction, Recipe, Variant, build, describe, deviations, label_bound, step_limit,
@@ -9,6 +10,7 @@ use super::{
 use crate::data::prompts::{Prompts, Questions, Task};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::findings::numbers::grouped;
 use crate::learners::steps::Steps;
 use crate::solvers;
 
@@ -103,6 +105,40 @@ fn largest_deviation(construction: &Construction, prompts: &Prompts) -> Result<(
 }
 
 /// A deviation for people.
-pub fn deviation_words(deviation: f64) -> String {
+fn deviation_words(deviation: f64) -> String {
     if deviation.is_finite() { format!("{deviation:.1e}") } else { "beyond all bounds (it overflows)".into() }
+}
+
+impl Made {
+    /// All that was measured, as JSON.
+    pub fn record(&self) -> Value {
+        let (recipe, built) = (&self.construction.recipe, &self.construction.transformer);
+        json!({
+            "variant": recipe.variant, "iterations": recipe.iterations, "layers": built.layers.len(),
+            "width": built.width(), "heads": built.heads(), "columns": built.columns(), "numbers": built.parameters(),
+            "step": recipe.step, "step_limit": self.step_limit, "algorithm": self.algorithm, "prompts": CHECKED_ON,
+            "deviation": self.deviation,
+        })
+    }
+
+    /// The same in three lines.
+    pub fn summary(&self) -> String {
+        let (recipe, built) = (&self.construction.recipe, &self.construction.transformer);
+        let letter = if recipe.variant == Variant::Gd { "η" } else { "α" };
+        format!(
+            "{} iterations, {} layers, width {}, {} heads, {} columns, {} numbers\n\
+             {letter} = {:.4e}, of at most {:.4e} on these prompts\n\
+             largest deviation from {} over {CHECKED_ON} prompts: {}",
+            recipe.iterations,
+            built.layers.len(),
+            built.width(),
+            built.heads(),
+            built.columns(),
+            grouped(built.parameters() as u64),
+            recipe.step,
+            self.step_limit,
+            self.algorithm,
+            deviation_words(self.deviation)
+        )
+    }
 }

@@ -22,7 +22,7 @@ pub mod transformer;
 
 pub use gate::Positions;
 pub use learner::{Constructed, deviations};
-pub use made::{CHECKED_ON, Made, Wish, deviation_words, make};
+pub use made::{CHECKED_ON, Made, Wish, make};
 pub use map::Map;
 pub use recipe::{LARGEST, Misprints, Recipe, Variant, label_bound, step_limit};
 pub use slots::{Slot, Slots, Wire};

@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod figure;
+pub mod numbers;
 pub mod table;
 
 use serde::{Deserialize, Serialize};
