@@ -11,7 +11,7 @@ use report::Running;
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::reproduce::Bench;
+use crate::reproduce::Selection;
 
 /// Print the ledger of claims of a report
 ///
@@ -36,9 +36,9 @@ pub fn run(args: &ClaimsArgs) -> Result<bool> {
     } else {
         eprintln!("no report at {}; measuring all claims now", args.report.display());
         let reproduction = Reproduction::default();
-        let bench = Bench::open(&reproduction, analyses::select(&[])?, false)?;
-        let not_run = bench.not_run.clone();
-        (bench.measure(Path::new(CACHE), false, |_| Ok(()))?.findings, not_run)
+        let selection = Selection::open(&reproduction, analyses::select(&[])?, false)?;
+        let not_run = selection.not_run.clone();
+        (selection.measure(Path::new(CACHE), false, |_| Ok(()))?.findings, not_run)
     };
     print(&findings, &not_run, args.json)?;
     Ok(all_hold(&findings))

@@ -26,7 +26,8 @@ use crate::{plan, progress};
     iclab compare construct:w.safetensors newton --prompts 64 --out same     (weights made by iclab construct)\n  \
     iclab compare --plan newton-gd/plan.toml --out again")]
 pub struct CompareArgs {
-    /// Learner A (horizontal axis): NAME:setting=value, file:PREDICTIONS.npz, construct:WEIGHTS.safetensors, or run:DIRECTORY
+    /// Learner A (horizontal axis): NAME:setting=value, file:PREDICTIONS.npz, construct:WEIGHTS.safetensors, or
+    /// run:DIRECTORY, a network (run:DIRECTORY,ablate=zero:7.3 without head 3 of layer 7, ablate=mean:7 with layer 7 at its mean)
     #[arg(required_unless_present = "plan")]
     a: Option<String>,
     /// Learner B (vertical axis), which is searched for the best match

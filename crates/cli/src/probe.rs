@@ -32,7 +32,8 @@ pub enum FitArg {
                         iclab probe model.safetensors --function noisy-linear --inputs gaussian     what `iclab import` wrote\n  \
                         iclab probe runs/miniature-0123456789abcdef --interventions --out without\n  \
                         iclab probe runs/miniature-0123456789abcdef --over-training --out emergence\n  \
-                        iclab compare run:runs/miniature-0123456789abcdef newton --dim 5 --points 16 --out layers")]
+                        iclab compare run:runs/miniature-0123456789abcdef newton --dim 5 --points 16 --out layers\n  \
+                        iclab compare run:runs/miniature-0123456789abcdef,ablate=zero:3.1 newton --dim 5 --points 16 --out without-head")]
 pub struct ProbeArgs {
     /// Directory of a run, checkpoint, or a network of another program that `iclab import` can read
     run: PathBuf,
@@ -42,7 +43,7 @@ pub struct ProbeArgs {
     /// How read-outs are fitted
     #[arg(long, value_enum, default_value = "least-squares")]
     fit: FitArg,
-    /// Read the last layer from the raw stream like the others, not after the final LayerNorm
+    /// Read the last layer from the residual stream like the others, not after the final LayerNorm
     #[arg(long)]
     raw: bool,
     /// Function class, for a network that does not say what it was trained on [default: linear]
@@ -57,7 +58,7 @@ pub struct ProbeArgs {
     /// Points per prompt, for such a network [default: 41]
     #[arg(long)]
     points: Option<usize>,
-    /// Take out every layer and head in turn and see what becomes of the last layer
+    /// Ablate every layer and head in turn and see what becomes of the last layer
     #[arg(long, conflicts_with = "over_training", requires = "out")]
     interventions: bool,
     /// Probe every checkpoint that was kept along the training (`keep` of an experiment)

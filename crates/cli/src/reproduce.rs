@@ -1,8 +1,8 @@
 //! `iclab reproduce`: the paper's statements, measured.
 
-mod bench;
 mod growing;
 mod networks;
+mod selection;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::{plan, progress};
 use growing::Growing;
 
 pub use crate::output::machine;
-pub use bench::Bench;
+pub use selection::Selection;
 
 /// Check the paper's statements and write a report
 ///
@@ -83,8 +83,8 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     growing::stop_between_writes()?;
     let wanted = analyses::select(&args.only)?;
     let reproduction = args.reproduction(&wanted)?;
-    let bench = Bench::open(&reproduction, wanted, !args.only.is_empty())?;
-    let plan = reproduction.plan(&bench.selected);
+    let selection = Selection::open(&reproduction, wanted, !args.only.is_empty())?;
+    let plan = reproduction.plan(&selection.selected);
     let options = reproduction.options(args.models.as_deref());
     let about = About {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -94,13 +94,13 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
         prompts: reproduction.prompts as usize,
         plan_hash: plan::hash(&plan),
         machine: machine(),
-        not_run: bench.not_run.clone(),
+        not_run: selection.not_run.clone(),
         ..Default::default()
     };
     let of = |measured: &Measured| About { kept: measured.kept.clone(), ..about.clone() };
     let mut growing = Growing::begin(&args.out, &plan, start)?;
     let total = plan.analyses.len();
-    let measured = bench.measure(&args.cache, args.fresh, |measured| {
+    let measured = selection.measure(&args.cache, args.fresh, |measured| {
         let running = Running { done: measured.findings.len(), of: total };
         growing.show(&measured.findings, &of(measured), running)
     })?;

@@ -27,10 +27,13 @@ fn read_outs_are_fitted_once_and_used_by_compare() {
     let second = done_json(dir.path(), &["probe", run_text, "--json"]);
     assert!(second["fit"]["saved"].as_str().unwrap().ends_with("readouts.safetensors"));
     assert_eq!((&first["layers"], &first["trained"]), (&second["layers"], &second["trained"]));
-    done(
-        dir.path(),
-        &format!("compare run:{run_text},skip=1 newton --dim 3 --points 6 --prompts 16 --out o"),
-    );
+    // Ablations, in today's spelling and in the older one.
+    let compared = ["ablate=zero:1", "skip=1"].map(|how| {
+        let line =
+            format!("compare run:{run_text},{how} newton --dim 3 --points 6 --prompts 16 --out o --json");
+        done_json(dir.path(), &line)["best"].clone()
+    });
+    assert_eq!(compared[0], compared[1]);
     assert_eq!(std::fs::read(run.join("readouts.safetensors")).unwrap(), written);
     says(&done(dir.path(), &["probe", run_text]), &["error/d at t=5", "fitted before"]);
 }
@@ -56,8 +59,10 @@ fn mistakes_are_named() {
     refused_with(at, "probe nowhere", &["no such run"]);
     let trained_on = "was trained on linear of gaussian inputs, 3 dimensions";
     refused_with(at, &format!("probe {run_text} --dim 4"), &[trained_on]);
-    let predict = format!("predict run:{run_text},skip=9 --prompts p.npz --out o");
-    refused_with(at, &predict, &["accepted: 1 to 2"]);
+    for how in ["ablate=zero:9", "skip=9"] {
+        let line = format!("predict run:{run_text},{how} --prompts p.npz --out o");
+        refused_with(at, &line, &["accepted: 1 to 2"]);
+    }
     std::fs::remove_dir_all(run.join("kept")).unwrap();
     refused_with(at, &format!("probe {run_text} --over-training --out o"), &["keep = 20"]);
     std::fs::write(run.join("checkpoint.safetensors"), b"no").unwrap();

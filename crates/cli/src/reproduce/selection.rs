@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::progress;
 
 /// Analyses that can be run, and a bar that says how far they are.
-pub struct Bench<'a> {
+pub struct Selection<'a> {
     reproduction: &'a Reproduction,
     lab: Lab,
     bar: ProgressBar,
@@ -20,14 +20,14 @@ pub struct Bench<'a> {
     pub not_run: Vec<NotRun>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Selection<'a> {
     /// Takes the analyses that can be run; when they were `named`, each must be.
-    pub fn open(of: &'a Reproduction, wanted: Vec<&'static Analysis>, named: bool) -> Result<Bench<'a>> {
+    pub fn open(of: &'a Reproduction, wanted: Vec<&'static Analysis>, named: bool) -> Result<Selection<'a>> {
         let bar = progress::bar(0);
         let said = bar.clone();
         let lab = of.lab(move |what| said.set_message(what.to_string()))?;
         let (selected, not_run) = of.runnable(wanted, named, &lab)?;
-        Ok(Bench { reproduction: of, lab, bar, selected, not_run })
+        Ok(Selection { reproduction: of, lab, bar, selected, not_run })
     }
 
     /// Runs them, or remembers; `show` sees what there is whenever there is more.
@@ -37,7 +37,7 @@ impl<'a> Bench<'a> {
         fresh: bool,
         mut show: impl FnMut(&Measured) -> Result<()>,
     ) -> Result<Measured> {
-        let Bench { reproduction, lab, bar, selected, .. } = self;
+        let Selection { reproduction, lab, bar, selected, .. } = self;
         bar.set_length(selected.len() as u64);
         let prints = Fingerprints::of(reproduction.models()?);
         let mut measuring = Measuring { lab, cache: Cache::under(cache), fresh, prints };
