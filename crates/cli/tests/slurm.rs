@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::sync::Once;
 
 use cluster::Cluster;
-use common::{TINY, checkpoints, command, complaints, done, entries};
+use common::{TINY, checkpoints, command, complaints, done, entries, json, read, says, with};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -70,30 +70,27 @@ struct Site<'a> {
 
 impl<'a> Site<'a> {
     fn new(cluster: &'a Cluster, plan: &str) -> Site<'a> {
-        let dir = TempDir::new().unwrap();
         let base = include_str!("../../../experiments/miniature.toml");
-        for (name, text) in [("tiny.toml", TINY), ("miniature.toml", base), ("plan.toml", plan)] {
-            std::fs::write(dir.path().join(name), text).unwrap();
-        }
+        let dir = with(&[("tiny.toml", TINY), ("miniature.toml", base), ("plan.toml", plan)]);
         Site { cluster, dir }
     }
 
-    fn iclab(&self, arguments: &[&str]) -> Output {
+    fn iclab(&self, arguments: &str) -> Output {
         command(self.dir.path(), arguments).env("SLURM_CONF", self.cluster.conf()).output().unwrap()
     }
 
-    fn done(&self, arguments: &[&str]) -> String {
+    fn done(&self, arguments: &str) -> String {
         let output = self.iclab(arguments);
-        assert!(output.status.success(), "{}: {}", arguments.join(" "), complaints(&output));
+        assert!(output.status.success(), "{arguments}: {}", complaints(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
     fn submit(&self) -> String {
-        self.done(&["sweep", "plan.toml", "--on", "slurm"])
+        self.done("sweep plan.toml --on slurm")
     }
 
     fn status(&self) -> Vec<Value> {
-        serde_json::from_str(&self.done(&["sweep", "status", "plan.toml", "--json"])).unwrap()
+        json(&self.done("sweep status plan.toml --json")).as_array().unwrap().clone()
     }
 
     fn finished(&self) -> usize {
@@ -125,7 +122,7 @@ impl<'a> Site<'a> {
 
     /// Sends a signal to the process that trains a task's run.
     fn signal(&self, id: &str, signal: &str) {
-        let log = std::fs::read_to_string(self.run(id).join("log.txt")).unwrap();
+        let log = read(self.run(id).join("log.txt"));
         let process = log.rsplit_once("process ").unwrap().1.split(',').next().unwrap().to_string();
         assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
     }
@@ -144,10 +141,10 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
     let Some(mut cluster) = cluster() else { return };
     let site = Site::new(&cluster, &miniature());
     let said = site.submit();
-    assert!(said.contains("6 points submitted as job 1"), "{said}");
+    says(&said, &["6 points submitted as job 1"]);
     // What is queued is not submitted again, and not trained here either.
     let again = site.submit();
-    assert!(again.contains("nothing to submit"), "{again}");
+    says(&again, &["nothing to submit"]);
 
     let killed = site.victim(&[]);
     site.signal(&killed, "-KILL");
@@ -165,10 +162,10 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
 
     // One is missing: SLURM does not repeat what was killed, and the status says how to.
     assert_eq!(site.finished(), 5, "{:?}", site.status());
-    let shown = site.done(&["sweep", "status", "plan.toml"]);
-    assert!(shown.contains("interrupted") && shown.contains("submits them again"), "{shown}");
+    let shown = site.done("sweep status plan.toml");
+    says(&shown, &["interrupted", "submits them again"]);
     let said = site.submit();
-    assert!(said.contains("1 point submitted as job"), "{said}");
+    says(&said, &["1 point submitted as job"]);
     site.drain();
     assert_eq!(site.finished(), 6);
     assert!(site.submit().contains("nothing to submit"));
@@ -186,10 +183,10 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
     for point in &interrupted[1..] {
         assert!(stories[*point].contains("saved and left, as asked"), "{}", stories[*point]);
     }
-    let log = std::fs::read_to_string(sweep_dir(site.dir.path()).join(format!("logs/{timed}.txt"))).unwrap();
+    let log = read(sweep_dir(site.dir.path()).join(format!("logs/{timed}.txt")));
     assert!(log.contains("prepared") && log.contains(&format!("queued again as {timed}")), "{log}");
 
-    done(site.dir.path(), &["sweep", "plan.toml", "--runs", "local"]);
+    done(site.dir.path(), "sweep plan.toml --runs local");
     let (here, there) =
         ["local", "runs"].map(|runs| checkpoints(&site.dir.path().join(runs), "miniature-sweep-")).into();
     assert_eq!(here.keys().collect::<Vec<_>>(), there.keys().collect::<Vec<_>>());
@@ -198,7 +195,7 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
 
 /// What a run's log tells, without times.
 fn story(run: &Path) -> String {
-    let log = std::fs::read_to_string(run.join("log.txt")).unwrap();
+    let log = read(run.join("log.txt"));
     log.lines().map(|line| line.split_once(' ').unwrap().1).collect::<Vec<_>>().join("; ")
 }
 
@@ -213,12 +210,10 @@ fn refused_cancelled_failed_and_forgotten_jobs_leave_a_state_to_go_on_from() {
     let Some(mut cluster) = cluster() else { return };
     // A job that the cluster refuses.
     let site = Site::new(&cluster, &PLAN.replace("partition = \"main\"", "partition = \"nowhere\""));
-    let output = site.iclab(&["sweep", "plan.toml", "--on", "slurm"]);
+    let output = site.iclab("sweep plan.toml --on slurm");
     let said = complaints(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    for word in ["plan.toml", "sbatch refused the job", "nowhere", "[slurm]", "nothing was submitted"] {
-        assert!(said.contains(word), "'{said}' lacks '{word}'");
-    }
+    says(&said, &["plan.toml", "sbatch refused the job", "nowhere", "[slurm]", "nothing was submitted"]);
     assert!(site.status().iter().all(|row| row["state"] == "not begun"));
 
     // Cancelled: what runs is saved, and nothing is queued again by itself.
@@ -226,8 +221,8 @@ fn refused_cancelled_failed_and_forgotten_jobs_leave_a_state_to_go_on_from() {
     std::fs::write(site.dir.path().join("plan.toml"), &plan).unwrap();
     assert!(site.submit().contains("6 points submitted"));
     let running = site.victim(&[]);
-    let said = site.done(&["sweep", "cancel", "plan.toml"]);
-    assert!(said.contains("6 tasks of the cluster are cancelled"), "{said}");
+    let said = site.done("sweep cancel plan.toml");
+    says(&said, &["6 tasks of the cluster are cancelled"]);
     site.drain();
     assert!(story(&site.run(&running)).ends_with("saved and left, as asked"));
     assert!(site.status().iter().all(|row| row["state"] == "interrupted" || row["state"] == "not begun"));
@@ -236,15 +231,15 @@ fn refused_cancelled_failed_and_forgotten_jobs_leave_a_state_to_go_on_from() {
     let held = plan.replace("directives = [", "directives = [\"--hold\", ");
     std::fs::write(site.dir.path().join("plan.toml"), held).unwrap();
     assert!(site.submit().contains("6 points submitted"));
-    let shown = site.done(&["sweep", "status", "plan.toml"]);
-    assert!(shown.contains("6 queued (JobHeldUser)"), "{shown}");
+    let shown = site.done("sweep status plan.toml");
+    says(&shown, &["6 queued (JobHeldUser)"]);
     let dir = site.dir;
     cluster.forget();
     let site = Site { cluster: &cluster, dir };
-    let shown = site.done(&["sweep", "status", "plan.toml"]);
+    let shown = site.done("sweep status plan.toml");
     assert!(!shown.contains("queued (") && shown.contains("submits them again"), "{shown}");
     assert!(site.submit().contains("6 points submitted"));
-    site.done(&["sweep", "cancel", "plan.toml"]);
+    site.done("sweep cancel plan.toml");
 
     // A task that fails says why, and is submitted again on request only.
     let wild = PLAN.replace("[axes]", "training.rate = 1e18\n[axes]").replace("to = 2", "to = 0");
@@ -253,9 +248,9 @@ fn refused_cancelled_failed_and_forgotten_jobs_leave_a_state_to_go_on_from() {
     cluster.wait("a node", |cluster| cluster.say("sinfo", &["-h", "-o", "%T"]).trim() == "idle");
     assert!(site.submit().contains("2 points submitted"));
     site.drain();
-    let shown = site.done(&["sweep", "status", "plan.toml"]);
-    assert!(shown.contains("2 failed") && shown.contains("the loss is"), "{shown}");
+    let shown = site.done("sweep status plan.toml");
+    says(&shown, &["2 failed", "the loss is"]);
     assert!(site.submit().contains("nothing to submit (--retry"));
-    assert!(site.done(&["sweep", "plan.toml", "--on", "slurm", "--retry"]).contains("2 points submitted"));
+    assert!(site.done("sweep plan.toml --on slurm --retry").contains("2 points submitted"));
     site.drain();
 }

@@ -219,7 +219,7 @@ fn without_sbatch_nothing_is_begun() {
     let output = command(dir.path(), "sweep plan.toml --on slurm").env("PATH", "/nowhere").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("there is no sbatch on this machine") && said.contains("--on local"), "{said}");
+    says(&said, &["there is no sbatch on this machine", "--on local"]);
     assert!(!dir.path().join("runs").exists());
     done(dir.path(), "sweep plan.toml");
 }

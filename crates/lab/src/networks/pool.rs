@@ -1,6 +1,25 @@
 //! Many runs by one process: on a CUDA device or on the cores, several at once, each with its outcome.
 //!
 //! Who calls decides the devices and watches; what watches may be a terminal, a log, or nothing at all.
+//!
+//! ```no_run
+//! use lab::networks::devices::Device;
+//! use lab::networks::pool::{self, Pool, Wanted, Watch};
+//! # use std::path::Path;
+//!
+//! struct Silent;
+//! impl Watch for Silent {}
+//!
+//! let runs = Path::new("runs");
+//! let wanted = Wanted { steps: None, seed: None, seeds: 2 };
+//! let jobs = pool::jobs(&["experiments/miniature.toml".into()], &wanted, runs)?;
+//! let pool = Pool { runs, on_cuda: 0, on_cpu: 2, may_fall_back: false, several: true, watch: &Silent };
+//! let placed: Vec<_> = jobs.iter().map(|job| (job, Device::Cpu)).collect();
+//! for (job, outcome) in jobs.iter().zip(pool.train(&placed)?) {
+//!     println!("{}", outcome.sentence(job));
+//! }
+//! # Ok::<(), lab::Error>(())
+//! ```
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

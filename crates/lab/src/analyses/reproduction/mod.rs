@@ -1,6 +1,21 @@
 //! A reproduction: which analyses, on which networks, on how many prompts; which networks must be trained first.
 //!
 //! [`Reproduction`] says all of it, [`Measuring`] runs the analyses, [`Cache`] keeps what they found.
+//!
+//! ```
+//! use lab::analyses::reproduction::{Fingerprints, Measuring, Reproduction};
+//!
+//! let reproduction = Reproduction { prompts: 16, ..Reproduction::default() };
+//! let lab = reproduction.lab(|_| ())?;
+//! let wanted = lab::analyses::select(&["E3".into()])?;
+//! let (selected, not_run) = reproduction.runnable(wanted, true, &lab)?;
+//! assert!(not_run.is_empty(), "E3 needs no network");
+//! let prints = Fingerprints::of(reproduction.models()?);
+//! let mut measuring = Measuring { lab, cache: None, fresh: true, prints };
+//! let measured = measuring.run(&selected, |_, _| Ok::<_, lab::Error>(()))?;
+//! assert_eq!(measured.findings[0].analysis, "E3");
+//! # Ok::<(), lab::Error>(())
+//! ```
 
 mod cache;
 mod measure;
