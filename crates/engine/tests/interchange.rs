@@ -113,6 +113,9 @@ fn foreign_files_are_refused_with_a_sentence() {
         (file("cut.pt", &whole[..whole.len() / 2]), "damaged or cut off"),
         (file("other.pt", &build::zip(&[("a/readme.txt", b"hello")])), "no data.pkl"),
         (file("bent.pt", &build::zip(&[("a/data.pkl", b"\x80\x02}\xffu.")])), "byte 3"),
+        (file("old.pt", &build::zip(&[("a/data.pkl", b"(dp0\n.")])), "protocol 0 or 1"),
+        (file("new.pt", &build::zip(&[("a/data.pkl", b"\x80\x06}.")])), "protocol 6"),
+        (file("lines.pt", &build::zip(&[("a/data.pkl", b"\x80\x02I1\n.")])), "no opcode 0x49"),
         (folder.path().join("absent.pt"), "cannot read"),
         (folder.path().to_path_buf(), "neither"),
     ];

@@ -24,27 +24,26 @@ pub enum Architecture {
     Lstm,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+// Names of the variants in JSON.
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Mask", rename_all = "lowercase")]
 enum MaskName {
-    #[default]
     Causal,
     Full,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Weighting", rename_all = "lowercase")]
 enum WeightingName {
-    #[default]
     Softmax,
     Relu,
     Linear,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Activation", rename_all = "lowercase")]
 enum ActivationName {
-    #[default]
     Gelu,
     Relu,
 }
@@ -66,12 +65,12 @@ struct NetworkConfig {
     width: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     positions: Option<usize>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    mask: MaskName,
-    #[serde(default, skip_serializing_if = "is_default")]
-    weighting: WeightingName,
-    #[serde(default, skip_serializing_if = "is_default")]
-    activation: ActivationName,
+    #[serde(default, skip_serializing_if = "is_default", with = "MaskName")]
+    mask: Mask,
+    #[serde(default, skip_serializing_if = "is_default", with = "WeightingName")]
+    weighting: Weighting,
+    #[serde(default, skip_serializing_if = "is_default", with = "ActivationName")]
+    activation: Activation,
 }
 
 impl From<&Network> for NetworkConfig {
@@ -83,27 +82,16 @@ impl From<&Network> for NetworkConfig {
             heads: None,
             width: network.width(),
             positions: None,
-            mask: MaskName::default(),
-            weighting: WeightingName::default(),
-            activation: ActivationName::default(),
+            mask: Mask::default(),
+            weighting: Weighting::default(),
+            activation: Activation::default(),
         };
         if let Network::Gpt2(gpt2) = network {
             config.architecture = Architecture::Gpt2;
             config.heads = Some(gpt2.heads);
             config.positions = Some(gpt2.positions);
-            config.mask = match gpt2.attention.mask {
-                Mask::Causal => MaskName::Causal,
-                Mask::Full => MaskName::Full,
-            };
-            config.weighting = match gpt2.attention.weighting {
-                Weighting::Softmax => WeightingName::Softmax,
-                Weighting::Relu => WeightingName::Relu,
-                Weighting::Linear => WeightingName::Linear,
-            };
-            config.activation = match gpt2.activation {
-                Activation::Gelu => ActivationName::Gelu,
-                Activation::Relu => ActivationName::Relu,
-            };
+            AttentionKind { mask: config.mask, weighting: config.weighting } = gpt2.attention;
+            config.activation = gpt2.activation;
         }
         config
     }
@@ -131,21 +119,8 @@ impl NetworkConfig {
                 width: self.width,
                 layers: self.layers,
                 heads: self.heads.ok_or_else(|| config_error("heads", "gpt2 needs it"))?,
-                attention: AttentionKind {
-                    mask: match self.mask {
-                        MaskName::Causal => Mask::Causal,
-                        MaskName::Full => Mask::Full,
-                    },
-                    weighting: match self.weighting {
-                        WeightingName::Softmax => Weighting::Softmax,
-                        WeightingName::Relu => Weighting::Relu,
-                        WeightingName::Linear => Weighting::Linear,
-                    },
-                },
-                activation: match self.activation {
-                    ActivationName::Gelu => Activation::Gelu,
-                    ActivationName::Relu => Activation::Relu,
-                },
+                attention: AttentionKind { mask: self.mask, weighting: self.weighting },
+                activation: self.activation,
             }),
         };
         checked(network)

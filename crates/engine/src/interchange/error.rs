@@ -90,6 +90,11 @@ impl InterchangeError {
         Self::Format { path: path.to_path_buf(), reason: reason.into() }
     }
 
+    /// For `map_err` on the crate that reads safetensors.
+    pub(super) fn damaged(path: &Path) -> impl Fn(safetensors::SafeTensorError) -> Self {
+        move |reason| Self::format(path, format!("not a whole safetensors file: {reason}"))
+    }
+
     /// A tensor at fault.
     pub(super) fn tensor(
         path: &Path,

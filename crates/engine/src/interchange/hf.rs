@@ -14,8 +14,8 @@ use serde::Deserialize;
 use super::error::{InterchangeError, short};
 use super::names::{Recognised, recognise};
 use super::shards::{Blob, Blobs, INDEX, SINGLE};
-use super::tensor::Dtype;
-use super::{ByteSize, Imported, NETWORK, network_from_json, network_to_json};
+use super::tensor::{Dtype, FLOATS};
+use super::{ByteSize, Imported, NETWORK, STEP, network_from_json, network_to_json};
 use crate::model::networks::{Gpt2Config, Network};
 use crate::model::ops::{Activation, AttentionKind};
 
@@ -49,9 +49,6 @@ pub struct ExportOptions {
     /// Size that no file exceeds, its header included.
     pub max_shard: Option<ByteSize>,
 }
-
-/// The metadata entry that holds the number of steps taken.
-const STEP: &str = "step";
 
 /// Writes a network. A target that ends in `.safetensors` is one file, any other a new folder, which gets a
 /// `config.json` as well (for GPT-2) and, if one file would be too large, shards with an index. Returns the files
@@ -190,12 +187,10 @@ fn read_shards(
     let mut views = BTreeMap::new();
     let mut metadata: HashMap<String, String> = HashMap::new();
     for (shard, bytes) in shards {
-        let format = |reason: safetensors::SafeTensorError| {
-            InterchangeError::format(shard, format!("not a whole safetensors file: {reason}"))
-        };
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(format)?;
+        let damaged = InterchangeError::damaged(shard);
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(&damaged)?;
         metadata.extend(header.metadata().clone().unwrap_or_default());
-        for (name, view) in SafeTensors::deserialize(bytes).map_err(format)?.tensors() {
+        for (name, view) in SafeTensors::deserialize(bytes).map_err(&damaged)?.tensors() {
             let named = index.is_none_or(|index| index.weight_map.contains_key(&name));
             let shape: Vec<u64> = view.shape().iter().map(|&size| size as u64).collect();
             if !named || shapes.insert(name.clone(), shape).is_some() {
@@ -223,8 +218,7 @@ fn read_shards(
             Stored::F16 => Dtype::F16,
             Stored::BF16 => Dtype::Bf16,
             other => {
-                let accepted = "float32, float64, float16 or bfloat16";
-                return Err(InterchangeError::tensor(path, name, accepted, format!("{other:?}")));
+                return Err(InterchangeError::tensor(path, name, FLOATS, format!("{other:?}")));
             }
         };
         dtype.decode(data, false, place.of_mut(&mut params));

@@ -8,11 +8,12 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
+use super::Imported;
 use super::archive::Archive;
 use super::error::{InterchangeError, short};
 use super::names::{Recognised, recognise};
 use super::pickle::{self, Id, Pickle, TensorValue, Value};
-use super::{Imported, tensor::Dtype};
+use super::tensor::{Dtype, FLOATS};
 
 /// Keys under which programs keep the state dict.
 const STATE_DICTS: [&str; 3] = ["model_state_dict", "state_dict", "model"];
@@ -115,8 +116,8 @@ fn check(path: &Path, name: &str, tensor: &TensorValue, bytes: u64) -> Result<Dt
     let fail = |expected: String, found: String| Err(InterchangeError::tensor(path, name, expected, found));
     let dtype = match tensor.dtype {
         Some(dtype) if dtype.is_float() => dtype,
-        Some(dtype) => return fail("float32, float64, float16 or bfloat16".into(), format!("{dtype:?}")),
-        None => return fail("float32, float64, float16 or bfloat16".into(), "of an unknown type".into()),
+        Some(dtype) => return fail(FLOATS.into(), format!("{dtype:?}")),
+        None => return fail(FLOATS.into(), "of an unknown type".into()),
     };
     let view = &tensor.view;
     let inside = bytes / dtype.size() as u64;

@@ -5,6 +5,9 @@ use half::{bf16, f16};
 /// The most axes a tensor may have.
 pub(super) const MOST_AXES: usize = 8;
 
+/// What weights may be stored as, for messages.
+pub(super) const FLOATS: &str = "float32, float64, float16 or bfloat16";
+
 /// Element types that occur in checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dtype {

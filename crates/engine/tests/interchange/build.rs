@@ -8,17 +8,17 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 /// An archive of named members, not compressed.
-pub fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
+pub fn zip(members: &[(impl AsRef<str>, impl AsRef<[u8]>)]) -> Vec<u8> {
     pack(members, CompressionMethod::Stored)
 }
 
 /// An archive with a compression.
-pub fn pack(members: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
+pub fn pack(members: &[(impl AsRef<str>, impl AsRef<[u8]>)], method: CompressionMethod) -> Vec<u8> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default().compression_method(method);
     for (name, bytes) in members {
-        writer.start_file(*name, options).unwrap();
-        writer.write_all(bytes).unwrap();
+        writer.start_file(name.as_ref(), options).unwrap();
+        writer.write_all(bytes.as_ref()).unwrap();
     }
     writer.finish().unwrap().into_inner()
 }
@@ -108,7 +108,6 @@ pub fn checkpoint(state: &[Tensor]) -> Vec<u8> {
             members.push((format!("archive/data/{}", tensor.key), bytes));
         }
     }
-    let members: Vec<_> = members.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
     zip(&members)
 }
 
@@ -125,6 +124,13 @@ pub fn read(state: &[Tensor]) -> Result<Imported, InterchangeError> {
 /// Reads an archive that holds a pickle alone.
 pub fn read_pickle(pickle: &[u8]) -> Result<Imported, InterchangeError> {
     read_bytes(zip(&[("archive/data.pkl", pickle)]))
+}
+
+/// A golden checkpoint after a change to the bytes of its members.
+pub fn changed(golden: &str, change: impl Fn(&str, &mut Vec<u8>)) -> Vec<u8> {
+    let mut members = members(&std::fs::read(crate::golden(golden)).unwrap());
+    members.iter_mut().for_each(|(name, bytes)| change(name, bytes));
+    zip(&members)
 }
 
 /// The members of an archive.

@@ -169,9 +169,9 @@ fn mutated_files_neither_panic_nor_hang_nor_swell() {
         for _ in 0..1 + random.below(3) {
             bend_pickle(&mut random, &mut bytes, other);
         }
-        let members: Vec<(&str, &[u8])> = unpacked[index]
+        let members: Vec<_> = unpacked[index]
             .iter()
-            .map(|(name, old)| (name.as_str(), if name.ends_with("data.pkl") { &bytes[..] } else { old }))
+            .map(|(name, old)| (name, if name.ends_with("data.pkl") { &bytes } else { old }))
             .collect();
         let archive = build::zip(&members);
         read += u64::from(survives("pickle", case, &mut peak, archive, file));

@@ -59,8 +59,11 @@ impl<'a> Input<'a> {
         self.array().map(i32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, Fault> {
-        self.array().map(u64::from_le_bytes)
+    /// Bytes after their count, which is a little-endian number of `width` bytes.
+    pub(super) fn counted(&mut self, width: usize) -> Result<&'a [u8], Fault> {
+        let mut count = [0; 8];
+        count[..width].copy_from_slice(self.take(width as u64)?);
+        self.take(u64::from_le_bytes(count))
     }
 
     /// The text up to the next newline, which is read too.
@@ -69,23 +72,8 @@ impl<'a> Input<'a> {
         let Some(length) = left.iter().position(|&byte| byte == b'\n') else {
             return Err(self.fault("a line should end here with a newline, but it does not"));
         };
-        let line = self.text(length as u64)?;
+        let line = std::str::from_utf8(self.take(length as u64)?);
         self.at += 1;
-        Ok(line.strip_suffix('\r').unwrap_or(line))
-    }
-
-    /// The next bytes as UTF-8.
-    pub(super) fn text(&mut self, count: u64) -> Result<&'a str, Fault> {
-        let bytes = self.take(count)?;
-        std::str::from_utf8(bytes).map_err(|_| self.fault("a text is not UTF-8"))
-    }
-
-    /// A number written in decimal on a line of its own.
-    pub(super) fn number<T: std::str::FromStr>(&mut self) -> Result<T, Fault> {
-        let line = self.line()?;
-        line.strip_suffix('L')
-            .unwrap_or(line)
-            .parse()
-            .map_err(|_| self.fault("a line should be a number, but it is not"))
+        line.map_err(|_| self.fault("a name is not UTF-8"))
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::input::Input;
-use super::value::{Id, Marker, TensorValue, Value};
 use super::{Fault, MOST_TENSORS, MOST_VALUES};
+use super::{Id, Marker, TensorValue, Value};
 use crate::interchange::tensor::{Dtype, MOST_AXES, View};
 
 /// Values that always exist.
@@ -60,7 +60,7 @@ impl<'a> Machine<'a> {
     }
 
     pub(super) fn put(&mut self, value: Value) -> Result<(), Fault> {
-        let id = self.make(value)?;
+        let id = if value == Value::Opaque { OPAQUE } else { self.make(value)? };
         self.push(id)
     }
 
@@ -93,32 +93,6 @@ impl<'a> Machine<'a> {
 
     pub(super) fn get(&self, id: Id) -> &Value {
         self.values.get(id as usize).unwrap_or(&Value::Opaque)
-    }
-
-    /// An integer of any length, little-endian; one that has no 64 bits' worth is not looked into.
-    pub(super) fn long(&mut self, count: u64) -> Result<(), Fault> {
-        let bytes = self.input.take(count)?;
-        if bytes.len() > 8 {
-            return self.push(OPAQUE);
-        }
-        let fill = if bytes.last().is_some_and(|last| last & 0x80 != 0) { 0xff } else { 0 };
-        let mut all = [fill; 8];
-        all[..bytes.len()].copy_from_slice(bytes);
-        self.put(Value::Int(i64::from_le_bytes(all)))
-    }
-
-    /// A text; one that is not UTF-8 is not looked into.
-    pub(super) fn text(&mut self, count: u64) -> Result<(), Fault> {
-        match std::str::from_utf8(self.input.take(count)?) {
-            Ok(text) => self.put(Value::Text(text.into())),
-            Err(_) => self.push(OPAQUE),
-        }
-    }
-
-    /// Bytes, which are passed over.
-    pub(super) fn bytes(&mut self, count: u64) -> Result<(), Fault> {
-        self.input.take(count)?;
-        self.push(OPAQUE)
     }
 
     /// Adds to the list on top.
@@ -160,14 +134,6 @@ impl<'a> Machine<'a> {
         match self.memo.get(&index) {
             Some(&id) => self.push(id),
             None => self.fault(format!("memo {index} is used before it is set")),
-        }
-    }
-
-    /// The marker of a Python name, or something opaque.
-    pub(super) fn put_marker(&mut self, marker: Option<Marker>) -> Result<(), Fault> {
-        match marker {
-            Some(marker) => self.put(Value::Marker(marker)),
-            None => self.push(OPAQUE),
         }
     }
 
