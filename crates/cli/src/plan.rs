@@ -12,7 +12,7 @@ use crate::output::{PLAN, machine, write_file};
 
 /// Hash of a plan, 16 hex digits (FNV-1a over its TOML): names the same experiment on every machine.
 pub fn hash(plan: &impl Serialize) -> String {
-    format!("{:016x}", lab::data::seed::fnv1a(&text(plan)))
+    format!("{:016x}", lab::data::seed::stable_id(&text(plan)))
 }
 
 fn text(plan: &impl Serialize) -> String {

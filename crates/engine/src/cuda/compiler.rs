@@ -14,7 +14,7 @@ use cudarc::nvrtc::{Ptx, result as nvrtc, sys};
 use super::Precision;
 use super::device::Device;
 use super::error::{CudaError, driver};
-use crate::hash::fnv1a;
+use crate::hash::stable_id;
 use crate::model::checkpoint::write_whole;
 
 /// Compiled kernels.
@@ -105,7 +105,7 @@ impl Device {
         // "sm_90a" admits wgmma, which no other architecture has.
         let own = if self.is_hopper() { "a" } else { "" };
         let architecture = format!("-arch=sm_{major}{minor}{own}");
-        let key = fnv1a(&format!("{text}\n{architecture} {:?}", self.info.nvrtc));
+        let key = stable_id(&format!("{text}\n{architecture} {:?}", self.info.nvrtc));
         let cached = cache_directory().map(|dir| dir.join(format!("{name}-{key:016x}.cubin")));
         if let Some(cubin) = cached.as_ref().and_then(|path| fs::read(path).ok()) {
             return Ok(cubin);

@@ -5,8 +5,8 @@
 //! after how many other items, changes nothing. Logarithm and cosine come from `libm`, so that the bits do not
 //! depend on the C library of the machine either.
 
-pub use engine::hash::fnv1a;
 use engine::hash::mix;
+pub use engine::hash::stable_id;
 
 /// The one number from which a whole experiment follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Seed {
 
     /// Philox key of a stream: FNV-1a over the name, mixed with the seed.
     pub fn key(self, stream: &str) -> [u32; 2] {
-        let mixed = mix(fnv1a(stream) ^ mix(self.0));
+        let mixed = mix(stable_id(stream) ^ mix(self.0));
         [mixed as u32, (mixed >> 32) as u32]
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use engine::hash::fnv1a_of;
+use engine::hash::stable_id_of;
 use engine::model::checkpoint;
 use ndarray::{Array3, Array4, Axis};
 use safetensors::tensor::Dtype;
@@ -140,7 +140,7 @@ impl Recorded {
 
 fn mark(prompts: &Prompts, b: usize) -> u64 {
     let (xs, ys) = prompts.prompt(b);
-    fnv1a_of(xs.iter().chain(ys).flat_map(|v| v.to_le_bytes()))
+    stable_id_of(xs.iter().chain(ys).flat_map(|v| v.to_le_bytes()))
 }
 
 impl Learner for Recorded {

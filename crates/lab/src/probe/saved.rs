@@ -40,7 +40,7 @@ const CURRENT: &str = "1";
 pub fn hash(weights: &Weights) -> String {
     let network = engine::interchange::network_to_json(&weights.network);
     let values = weights.params().iter().flat_map(|value| value.to_bits().to_le_bytes());
-    format!("{:016x}", engine::hash::fnv1a_of(network.into_bytes().into_iter().chain(values)))
+    format!("{:016x}", engine::hash::stable_id_of(network.into_bytes().into_iter().chain(values)))
 }
 
 /// Where the read-outs of a checkpoint are kept: `readouts.safetensors` in a run, `NAME.readouts.safetensors` beside others.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::hash::{fnv1a, fnv1a_of};
+use engine::hash::{checksum, stable_id};
 use engine::model::checkpoint::write_whole;
 use serde::{Deserialize, Serialize};
 
@@ -82,13 +82,13 @@ impl Cache {
     pub fn under(root: &Path) -> Option<Cache> {
         let running = Path::new("/proc/self/exe"); // still the one that runs after it was built anew
         let program = if running.exists() { running.to_path_buf() } else { std::env::current_exe().ok()? };
-        let build = fnv1a_of(fs::read(program).ok()?.into_iter());
-        Some(Cache { dir: root.join(format!("build-{build:016x}")) })
+        let build = checksum(&fs::read(program).ok()?);
+        Some(Cache { dir: root.join(format!("build-{}", &build[..16])) })
     }
 
     fn path(&self, question: &Question) -> PathBuf {
         let text = serde_json::to_string(question).expect("plain data");
-        self.dir.join(format!("{}-{:016x}.json", question.analysis, fnv1a(&text)))
+        self.dir.join(format!("{}-{:016x}.json", question.analysis, stable_id(&text)))
     }
 
     /// What was found before, if it is there and whole.
@@ -96,7 +96,7 @@ impl Cache {
         let text = fs::read_to_string(self.path(question)).ok()?;
         let (head, body) = text.split_once('\n')?;
         let head: Head = serde_json::from_str(head).ok()?;
-        if head.question != *question || head.checksum != format!("{:016x}", fnv1a(body)) {
+        if head.question != *question || head.checksum != checksum(body.as_bytes()) {
             return None;
         }
         let found: Findings = serde_json::from_str(body).ok()?;
@@ -113,7 +113,7 @@ impl Cache {
             self.tidy();
         }
         let body = serde_json::to_string(found).expect("findings are plain data");
-        let head = Head { question: question.clone(), checksum: format!("{:016x}", fnv1a(&body)) };
+        let head = Head { question: question.clone(), checksum: checksum(body.as_bytes()) };
         let head = serde_json::to_string(&head).expect("plain data");
         let _ = write_whole(&self.path(question), format!("{head}\n{body}").as_bytes());
     }

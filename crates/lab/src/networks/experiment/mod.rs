@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::data::prompts::Task;
-use crate::data::seed::fnv1a;
+use crate::data::seed::stable_id;
 use crate::error::{Error, Result};
 use crate::networks::NetworkSpec;
 
@@ -78,6 +78,6 @@ impl Experiment {
 
     /// 16 hex digits that name this experiment on every machine (FNV-1a over its TOML).
     pub fn hash(&self) -> String {
-        format!("{:016x}", fnv1a(&self.to_toml()))
+        format!("{:016x}", stable_id(&self.to_toml()))
     }
 }

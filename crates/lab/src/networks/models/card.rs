@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use engine::hash::fnv1a_of;
+use engine::hash::{checksum, stable_id_of};
 use serde::{Deserialize, Serialize};
 
 use crate::data::prompts::Prompts;
@@ -85,22 +85,39 @@ impl Evaluation {
     }
 }
 
-/// What a file must be.
+/// What a file must be: its size and one checksum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRecord {
     /// Its size.
     pub bytes: u64,
-    /// FNV-1a of its bytes, 16 hex digits.
-    pub checksum: String,
+    /// BLAKE3 of its bytes, 64 hex digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blake3: Option<String>,
+    /// FNV-1a of its bytes, 16 hex digits: how cards were sealed before BLAKE3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<String>,
 }
 
 impl FileRecord {
-    /// The mark of some bytes.
+    /// The record of some bytes.
     pub fn of(bytes: &[u8]) -> FileRecord {
-        FileRecord {
-            bytes: bytes.len() as u64,
-            checksum: format!("{:016x}", fnv1a_of(bytes.iter().copied())),
+        FileRecord { bytes: bytes.len() as u64, blake3: Some(checksum(bytes)), checksum: None }
+    }
+
+    /// Whether bytes are what they must be; if not, why.
+    fn check(&self, bytes: &[u8]) -> Result<(), String> {
+        if bytes.len() as u64 != self.bytes {
+            return Err(format!("has {} bytes where its card says {}", bytes.len(), self.bytes));
+        }
+        let altered = |said: &str, found: String| match said == found {
+            true => Ok(()),
+            false => Err(format!("was altered: checksum {found} where its card says {said}")),
+        };
+        match (&self.blake3, &self.checksum) {
+            (Some(said), _) => altered(said, checksum(bytes)),
+            (None, Some(said)) => altered(said, format!("{:016x}", stable_id_of(bytes.iter().copied()))),
+            (None, None) => Err("has no checksum in its card; accepted: blake3 = \"64 hex digits\"".into()),
         }
     }
 }
@@ -127,16 +144,7 @@ impl Card {
             let path = dir.join(file);
             let wrong = |why: String| Error::Content { path: path.clone(), why: format!("{why}; {help}") };
             let bytes = std::fs::read(&path).map_err(|e| wrong(format!("cannot be read ({e})")))?;
-            let found = FileRecord::of(&bytes);
-            if found.bytes != mark.bytes {
-                return Err(wrong(format!("has {} bytes where its card says {}", found.bytes, mark.bytes)));
-            }
-            if found != *mark {
-                return Err(wrong(format!(
-                    "was altered: checksum {} where its card says {}",
-                    found.checksum, mark.checksum
-                )));
-            }
+            mark.check(&bytes).map_err(wrong)?;
         }
         Ok(())
     }
@@ -174,5 +182,28 @@ impl Card {
             self.mean_loss,
             self.last_error_over_d
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_old_and_new_notice_every_change() {
+        let blake3 = "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85"; // of "abc"
+        let old: FileRecord = toml::from_str("bytes = 3\nchecksum = \"e71fa2190541574b\"").unwrap();
+        let new: FileRecord = toml::from_str(&format!("bytes = 3\nblake3 = \"{blake3}\"")).unwrap();
+        assert_eq!(new, FileRecord::of(b"abc"));
+        for mark in [&old, &new] {
+            assert_eq!(mark.check(b"abc"), Ok(()));
+            assert!(mark.check(b"abd").unwrap_err().contains("was altered"));
+            assert!(mark.check(b"abcd").unwrap_err().contains("4 bytes where its card says 3"));
+        }
+        // With both, the stronger one decides.
+        let both = FileRecord { checksum: old.checksum, ..FileRecord::of(b"abd") };
+        assert!(both.check(b"abc").is_err());
+        let bare: FileRecord = toml::from_str("bytes = 3").unwrap();
+        assert!(bare.check(b"abc").unwrap_err().contains("accepted"));
     }
 }

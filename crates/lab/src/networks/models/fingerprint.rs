@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use engine::hash::fnv1a_of;
+use engine::hash::checksum;
 use rayon::prelude::*;
 
 use super::{Models, files_under};
 
 impl Models {
-    /// 16 hex digits that change with any plan, card or tensor in the folder of a network; `None` where it is not there or
+    /// 64 hex digits that change with any plan, card or tensor in the folder of a network; `None` where it is not there or
     /// cannot be read.
     pub fn fingerprint(&self, name: &str) -> Option<String> {
         let dir = self.directory(name);
@@ -22,9 +22,9 @@ impl Models {
         let mark = |path: &PathBuf| -> Option<String> {
             let bytes = std::fs::read(path).ok()?;
             let name = path.strip_prefix(&dir).ok()?.to_string_lossy().into_owned();
-            Some(format!("{name} {:016x}\n", fnv1a_of(bytes.into_iter())))
+            Some(format!("{name} {}\n", checksum(&bytes)))
         };
         let marks: Vec<String> = files.par_iter().map(mark).collect::<Option<_>>()?;
-        Some(format!("{:016x}", fnv1a_of(marks.concat().into_bytes().into_iter())))
+        Some(checksum(marks.concat().as_bytes()))
     }
 }

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 use super::axes::{Axis, assign, axes};
 use crate::data::prompts::Task;
-use crate::data::seed::fnv1a;
+use crate::data::seed::stable_id;
 use crate::error::{Error, Result};
 use crate::networks::experiment::Experiment;
 use crate::networks::runs;
@@ -157,7 +157,7 @@ impl Sweep {
     /// collected may change.
     pub fn dir(&self, root: &Path) -> PathBuf {
         let hashes: Vec<String> = self.points.iter().map(|point| point.experiment.hash()).collect();
-        root.join(format!("sweep-{}-{:016x}", self.name, fnv1a(&hashes.join(" "))))
+        root.join(format!("sweep-{}-{:016x}", self.name, stable_id(&hashes.join(" "))))
     }
 
     /// A point in words: `network.width=8, training.seed=0`.

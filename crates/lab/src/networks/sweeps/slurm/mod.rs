@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::folder::SweepFolder;
-use crate::data::seed::fnv1a;
+use crate::data::seed::stable_id;
 use crate::error::{Error, Result};
 
 pub use queue::{Queued, cancel, ended, queue_again, queued};
@@ -24,7 +24,7 @@ const JOBS: &str = "jobs.txt";
 /// The name of a sweep's jobs, by which they are found again even if this program died between submitting and writing that down.
 pub fn job_name(folder: &SweepFolder) -> String {
     let place = std::path::absolute(&folder.dir).unwrap_or_else(|_| folder.dir.clone());
-    format!("iclab-{}-{:016x}", folder.sweep.name, fnv1a(&place.to_string_lossy()))
+    format!("iclab-{}-{:016x}", folder.sweep.name, stable_id(&place.to_string_lossy()))
 }
 
 /// What a command of SLURM said, or `None` where there is no such command.

@@ -97,7 +97,7 @@ fn words(command: &Command) -> String {
 fn copy_of(program: &Path, dir: &Path) -> Result<PathBuf> {
     let bytes = fs::read(program).map_err(Error::file("read", program))?;
     let folder = dir.join("bin");
-    let path = folder.join(format!("iclab-{:016x}", engine::hash::fnv1a_of(bytes.iter().copied())));
+    let path = folder.join(format!("iclab-{:016x}", engine::hash::stable_id_of(bytes.iter().copied())));
     if path.is_file() {
         return Ok(path);
     }
