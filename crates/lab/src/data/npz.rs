@@ -1,11 +1,13 @@
-//! NumPy's .npz files: a zip of .npy arrays. Read with every claim of a header checked against the bytes that
-//! are there, so that a damaged or foreign file gives a sentence and never a large allocation.
+//! NumPy's .npz files: a zip of .npy arrays. Every claim of a header is checked against the bytes that are there before
+//! [`ndarray_npy`] reads them, so that a damaged or foreign file gives a sentence and never a large allocation.
 
 use std::fs::File;
-use std::io::{Cursor, Read, Write};
+use std::io::{Cursor, Read};
 use std::path::Path;
 
-use ndarray::{Array2, Array3};
+use ndarray::{Array, ArrayD, ArrayViewD, Dimension, Ix2, Ix3};
+use ndarray_npy::npy::header::Header;
+use ndarray_npy::{ReadNpyExt, ReadableElement, WriteNpyError, WriteNpyExt};
 use zip::ZipArchive;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
@@ -15,15 +17,8 @@ use crate::learners::Trajectory;
 
 /// Most bytes of one array that is read: 4 GiB.
 const LARGEST: u64 = 4 << 30;
-
-/// One array, numbers as float64.
-#[derive(Debug)]
-pub struct Array {
-    /// Its shape.
-    pub shape: Vec<usize>,
-    /// Its numbers in C order.
-    pub values: Vec<f64>,
-}
+/// Most bytes of a header: NumPy itself reads no longer ones.
+const LONGEST_HEADER: usize = 10_000;
 
 /// A file that was opened for reading.
 pub struct Reader<'a> {
@@ -41,22 +36,18 @@ impl<'a> Reader<'a> {
         Ok(Reader { path, zip })
     }
 
-    /// Reads an array of the given number of axes.
-    pub fn array(&mut self, name: &str, axes: &[&str]) -> Result<Array> {
+    /// Reads an array as float64, in C order; `axes` names its axes, as many as `D` has.
+    pub fn array<D: Dimension>(&mut self, name: &str, axes: &[&str]) -> Result<Array<f64, D>> {
         let array = self.any_array(name)?;
-        if array.shape.len() != axes.len() {
-            let why = format!(
-                "array '{name}' has shape {:?}; accepted: {} axes [{}]",
-                array.shape,
-                axes.len(),
-                axes.join(", ")
-            );
-            return Err(Error::content(self.path, why));
-        }
-        Ok(array)
+        let shape = array.shape().to_vec();
+        array.into_dimensionality().map_err(|_| {
+            let (count, axes) = (axes.len(), axes.join(", "));
+            let why = format!("array '{name}' has shape {shape:?}; accepted: {count} axes [{axes}]");
+            Error::content(self.path, why)
+        })
     }
 
-    fn any_array(&mut self, name: &str) -> Result<Array> {
+    fn any_array(&mut self, name: &str) -> Result<ArrayD<f64>> {
         let entry = format!("{name}.npy");
         let mut names: Vec<String> =
             self.zip.file_names().flatten().map(|n| n.trim_end_matches(".npy").to_string()).collect();
@@ -76,63 +67,45 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads the .npy format, versions 1 to 3.
-fn parse(bytes: &[u8]) -> Result<Array, String> {
+/// Reads the .npy format.
+fn parse(bytes: &[u8]) -> Result<ArrayD<f64>, String> {
     let damaged = || "is truncated or not in .npy format".to_string();
-    if bytes.len() < 12 || &bytes[..6] != b"\x93NUMPY" {
-        return Err(damaged());
-    }
-    let (length, start): (usize, usize) = if bytes[6] == 1 {
-        (u16::from_le_bytes([bytes[8], bytes[9]]) as usize, 10)
-    } else {
-        (u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize, 12)
+    // Byte 6 is the version; the length of the header follows in two bytes, from version 2 on in four.
+    let length = match bytes {
+        [_, _, _, _, _, _, 1, _, low, high, ..] => usize::from(u16::from_le_bytes([*low, *high])),
+        [_, _, _, _, _, _, _, _, a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
+        _ => return Err(damaged()),
     };
-    let header = bytes.get(start..start.saturating_add(length)).ok_or_else(damaged)?;
-    let header = std::str::from_utf8(header).map_err(|_| damaged())?;
-    let field = |key: &str| {
-        header.split_once(&format!("'{key}':")).map(|(_, rest)| rest.trim_start()).ok_or_else(damaged)
+    if bytes.starts_with(b"\x93NUMPY") && length > LONGEST_HEADER {
+        return Err(format!("has a header of {length} bytes; accepted: at most {LONGEST_HEADER}"));
+    }
+    let mut data = bytes;
+    let header = Header::from_reader(&mut data).map_err(|_| damaged())?;
+    let kind = header.type_descriptor.to_string();
+    let kind = kind.trim_matches('\'').trim_start_matches(['<', '>']);
+    let (read, size): (fn(&[u8]) -> _, usize) = match kind {
+        "f8" => (|bytes| numbers(bytes, |v: f64| v), 8),
+        "f4" => (|bytes| numbers(bytes, |v: f32| v.into()), 4),
+        "i8" => (|bytes| numbers(bytes, |v: i64| v as f64), 8),
+        "u8" => (|bytes| numbers(bytes, |v: u64| v as f64), 8),
+        "i4" => (|bytes| numbers(bytes, |v: i32| v.into()), 4),
+        "u4" => (|bytes| numbers(bytes, |v: u32| v.into()), 4),
+        _ => {
+            let accepted = "float64, float32, int64, int32, uint64, uint32";
+            return Err(format!("has dtype {}; accepted: {accepted}", header.type_descriptor));
+        }
     };
-    let kind = field("descr")?.trim_start_matches('\'').split('\'').next().unwrap_or_default().to_string();
-    let fortran = field("fortran_order")?.starts_with("True");
-    let inside = field("shape")?.trim_start_matches('(').split(')').next().unwrap_or_default();
-    let shape: Vec<usize> = inside
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .map(|part| part.parse().map_err(|_| damaged()))
-        .collect::<Result<_, String>>()?;
-    if fortran && shape.len() > 1 {
-        return Err("is stored in Fortran order; accepted: C order (numpy.ascontiguousarray)".into());
+    let count = header.shape.iter().try_fold(1usize, |n, s| n.checked_mul(*s));
+    if count.and_then(|count| count.checked_mul(size)) != Some(data.len()) {
+        let (shape, held) = (&header.shape, data.len() / size);
+        return Err(format!("has shape {shape:?}, but holds {held} numbers: it is truncated or damaged"));
     }
-    let data = &bytes[start + length..];
-    let count = shape.iter().try_fold(1usize, |n, s| n.checked_mul(*s)).ok_or_else(damaged)?;
-    let values = numbers(&kind, data)?;
-    if values.len() != count {
-        return Err(format!(
-            "has shape {shape:?}, {count} numbers, but holds {}: it is truncated or damaged",
-            values.len()
-        ));
-    }
-    Ok(Array { shape, values })
+    read(bytes)
 }
 
-fn numbers(kind: &str, data: &[u8]) -> Result<Vec<f64>, String> {
-    fn each<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-        data.as_chunks::<N>().0.iter().map(|bytes| read(*bytes)).collect()
-    }
-    Ok(match kind {
-        "<f8" => each(data, f64::from_le_bytes),
-        "<f4" => each(data, |b| f64::from(f32::from_le_bytes(b))),
-        "<i8" => each(data, |b| i64::from_le_bytes(b) as f64),
-        "<u8" => each(data, |b| u64::from_le_bytes(b) as f64),
-        "<i4" => each(data, |b| f64::from(i32::from_le_bytes(b))),
-        "<u4" => each(data, |b| f64::from(u32::from_le_bytes(b))),
-        _ => {
-            return Err(format!(
-                "has dtype '{kind}'; accepted: float64, float32, int64, int32 (little-endian)"
-            ));
-        }
-    })
+fn numbers<T: ReadableElement + Clone>(bytes: &[u8], as_f64: fn(T) -> f64) -> Result<ArrayD<f64>, String> {
+    let array = ArrayD::<T>::read_npy(bytes).map_err(|e| format!("is damaged: {e}"))?;
+    Ok(array.as_standard_layout().mapv(as_f64))
 }
 
 /// What an array to be written holds.
@@ -152,13 +125,17 @@ pub fn write(path: &Path, arrays: &[(&str, &[usize], Values)]) -> Result<()> {
         .last_modified_time(zip::DateTime::default())
         .large_file(true);
     let failed = |e: std::io::Error| Error::File { action: "write", path: path.into(), source: e };
+    let shaped = "as many values as the shape says";
     for (name, shape, values) in arrays {
         zip.start_file(format!("{name}.npy"), options).map_err(|e| failed(e.into()))?;
-        let (kind, bytes): (&str, Vec<u8>) = match values {
-            Values::Real(v) => ("<f8", v.iter().flat_map(|x| x.to_le_bytes()).collect()),
-            Values::Whole(v) => ("<u8", v.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        let written = match values {
+            Values::Real(v) => ArrayViewD::from_shape(*shape, v).expect(shaped).write_npy(&mut zip),
+            Values::Whole(v) => ArrayViewD::from_shape(*shape, v).expect(shaped).write_npy(&mut zip),
         };
-        zip.write_all(&header(kind, shape)).and_then(|()| zip.write_all(&bytes)).map_err(failed)?;
+        written.map_err(|e| match e {
+            WriteNpyError::Io(e) => failed(e),
+            e => failed(std::io::Error::other(e)),
+        })?;
     }
     let bytes = zip.finish().map_err(|e| failed(e.into()))?.into_inner();
     if path.is_dir() {
@@ -170,13 +147,9 @@ pub fn write(path: &Path, arrays: &[(&str, &[usize], Values)]) -> Result<()> {
 /// Reads prompts from `xs` `[b,n,d]` and `ys` `[b,n]`.
 pub fn read_prompts(path: &Path) -> Result<Prompts> {
     let mut reader = Reader::open(path)?;
-    let xs = reader.array("xs", &["prompt", "point", "dimension"])?;
-    let ys = reader.array("ys", &["prompt", "point"])?;
-    let bad = |e: String| Error::content(path, e);
-    let xs = Array3::from_shape_vec((xs.shape[0], xs.shape[1], xs.shape[2]), xs.values)
-        .map_err(|e| bad(e.to_string()))?;
-    let ys = Array2::from_shape_vec((ys.shape[0], ys.shape[1]), ys.values).map_err(|e| bad(e.to_string()))?;
-    Prompts::new(xs, ys).map_err(|e| bad(e.to_string()))
+    let xs = reader.array::<Ix3>("xs", &["prompt", "point", "dimension"])?;
+    let ys = reader.array::<Ix2>("ys", &["prompt", "point"])?;
+    Prompts::new(xs, ys).map_err(|e| Error::content(path, e.to_string()))
 }
 
 /// Writes prompts as `xs` `[b,n,d]` and `ys` `[b,n]`.
@@ -206,13 +179,88 @@ pub fn write_predictions(path: &Path, found: &Trajectory) -> Result<()> {
     )
 }
 
-fn header(kind: &str, shape: &[usize]) -> Vec<u8> {
-    let shape: String = shape.iter().map(|s| format!("{s},")).collect();
-    let text = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}), }}");
-    // Padded so that the data begins at a multiple of 64 bytes.
-    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((length as u16).to_le_bytes());
-    bytes.extend(format!("{text:<width$}\n", width = length - 1).bytes());
-    bytes
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn npy(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
+        let length = &(header.len() as u32).to_le_bytes()[..if version == 1 { 2 } else { 4 }];
+        [b"\x93NUMPY", &[version, 0][..], length, header.as_bytes(), data].concat()
+    }
+
+    fn header(kind: &str, fortran: &str, shape: &str) -> String {
+        format!("{{'descr': '{kind}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n")
+    }
+
+    #[test]
+    fn every_number_and_order_becomes_float64_in_c_order() {
+        let bytes = |values: &[[u8; 8]]| values.concat();
+        let cases = [
+            ("<f8", bytes(&[1, 2, 3, 4].map(|v| f64::to_le_bytes(v.into())))),
+            (">f8", bytes(&[1, 2, 3, 4].map(|v| f64::to_be_bytes(v.into())))),
+            ("<i8", bytes(&[1i64, 2, 3, 4].map(i64::to_le_bytes))),
+            ("<u8", bytes(&[1u64, 2, 3, 4].map(u64::to_le_bytes))),
+            ("<f4", [1f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat()),
+            ("<i4", [1i32, 2, 3, 4].map(i32::to_le_bytes).concat()),
+            ("<u4", [1u32, 2, 3, 4].map(u32::to_le_bytes).concat()),
+        ];
+        for (kind, data) in &cases {
+            for version in [1, 2, 3] {
+                let found = parse(&npy(version, &header(kind, "False", "(2, 2)"), data)).unwrap();
+                assert_eq!(found.as_slice(), Some(&[1.0, 2.0, 3.0, 4.0][..]), "{kind}");
+            }
+            let turned = parse(&npy(1, &header(kind, "True", "(2, 2)"), data)).unwrap();
+            assert_eq!(turned.as_slice(), Some(&[1.0, 3.0, 2.0, 4.0][..]), "{kind}");
+        }
+    }
+
+    #[test]
+    fn hostile_arrays_give_a_sentence() {
+        let nested = format!("{}{}", "(".repeat(4_000), ")".repeat(4_000));
+        let good = npy(1, &header("<f8", "False", "(2,)"), &[0; 16]);
+        let mut foreign = good.clone();
+        foreign[0] = b'x';
+        for (bytes, word) in [
+            (vec![], "truncated"),
+            (b"\x93NUMPY\x01".to_vec(), "truncated"),
+            (foreign, "not in .npy format"),
+            (good[..30].to_vec(), "truncated"),
+            (good[..good.len() - 1].to_vec(), "holds 1 numbers"),
+            ([&good[..], &[0; 8]].concat(), "holds 3 numbers"),
+            (npy(1, &header("<f8", "False", "(100000000000,)"), &[0; 16]), "holds 2 numbers"),
+            (npy(1, &header("<f8", "False", "(4294967296, 4294967296)"), &[]), "truncated"),
+            (npy(1, &header("<f8", "False", &nested), &[]), "not in .npy format"),
+            (npy(2, &header("<f8", "False", &"(".repeat(20_000)), &[]), "at most 10000"),
+            ([b"\x93NUMPY\x02\x00\xff\xff\xff\xff", &[0; 99][..]].concat(), "at most 10000"),
+            (npy(1, &header("<c16", "False", "(1,)"), &[0; 16]), "float64, float32, int64"),
+            (npy(1, &header("|O", "False", "(1,)"), &[0; 16]), "dtype '|O'"),
+            (npy(1, "[('a', '<f8')]\n", &[0; 16]), "not in .npy format"),
+        ] {
+            let sentence = parse(&bytes).unwrap_err();
+            assert!(sentence.contains(word) && sentence.lines().count() == 1, "{word}: {sentence}");
+        }
+    }
+
+    #[test]
+    fn files_name_what_is_wrong_with_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npz");
+        write(&path, &[("xs", &[2, 1], Values::Real(&[1.0, 2.0])), ("n", &[1], Values::Whole(&[7]))])
+            .unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        write(&path, &[("xs", &[2, 1], Values::Real(&[1.0, 2.0])), ("n", &[1], Values::Whole(&[7]))])
+            .unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), whole, "the same arrays give the same bytes");
+        let mut reader = Reader::open(&path).unwrap();
+        assert_eq!(reader.array::<Ix2>("xs", &["a", "b"]).unwrap().as_slice(), Some(&[1.0, 2.0][..]));
+        let said = |error: Error| error.to_string();
+        let sentence = said(reader.array::<Ix3>("xs", &["a", "b", "c"]).unwrap_err());
+        assert!(sentence.contains("[2, 1]") && sentence.contains("3 axes [a, b, c]"), "{sentence}");
+        let sentence = said(reader.array::<Ix3>("ys", &[]).unwrap_err());
+        assert!(sentence.contains("has no array 'ys'; it holds: n, xs"), "{sentence}");
+        File::create(&path).unwrap().write_all(&whole[..whole.len() / 2]).unwrap();
+        assert!(said(Reader::open(&path).map(drop).unwrap_err()).contains("numpy.savez"));
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use engine::hash::stable_id_of;
 use engine::model::checkpoint;
-use ndarray::{Array3, Array4, Axis};
+use ndarray::{Array3, Array4, Axis, Ix1, Ix3};
 use safetensors::tensor::Dtype;
 
 use super::steps::Steps;
@@ -59,28 +59,26 @@ impl Recorded {
 
     fn read_npz(path: &Path, name: String) -> Result<Recorded> {
         let mut reader = Reader::open(path)?;
-        let steps = reader.array("steps", &["step"])?;
-        let values = reader.array("values", &["step", "prompt", "point"])?;
+        let steps = reader.array::<Ix1>("steps", &["step"])?;
+        let values = reader.array::<Ix3>("values", &["step", "prompt", "point"])?;
         let bad = |why: String| Error::content(path, why);
-        for step in &steps.values {
+        for step in &steps {
             if *step < 0.0 || step.fract() != 0.0 || *step > 1e12 {
                 return Err(bad(format!("array 'steps' holds {step}; accepted: whole numbers from 0")));
             }
         }
-        if steps.values.windows(2).any(|w| w[0] >= w[1]) {
+        if steps.windows(2).into_iter().any(|w| w[0] >= w[1]) {
             return Err(bad(
                 "array 'steps' is not increasing; accepted: distinct steps in increasing order".into()
             ));
         }
-        if values.shape[0] != steps.values.len() {
-            let (found, wanted) = (values.shape[0], steps.values.len());
+        let (found, wanted) = (values.dim().0, steps.len());
+        if found != wanted {
             return Err(bad(format!(
                 "array 'values' has {found} steps but 'steps' has {wanted}; accepted: as many"
             )));
         }
-        let shape = (values.shape[0], values.shape[1], values.shape[2]);
-        let steps = Steps::new(steps.values.iter().map(|s| *s as u64).collect())?;
-        let values = Array3::from_shape_vec(shape, values.values).map_err(|e| bad(e.to_string()))?;
+        let steps = Steps::new(steps.iter().map(|s| *s as u64).collect())?;
         Ok(Recorded { name, unit: Unit::Step, steps, values, marks: None })
     }
 
