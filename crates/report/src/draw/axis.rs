@@ -15,12 +15,10 @@ pub struct Mapping {
     pub high: f64,
 }
 
-/// A tick: where, and what to print there.
+/// A tick: where on the axis, and what to print there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// Value on the axis.
     pub value: f64,
-    /// Printed label.
     pub label: String,
 }
 

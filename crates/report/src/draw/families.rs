@@ -9,23 +9,18 @@ use super::panel::ColourBar;
 /// More members than this, and a family is explained by a colour bar instead of a legend.
 const LEGEND_LIMIT: usize = 8;
 
-/// How one series looks.
+/// How one series looks: its colour and the shape of its markers.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Its colour.
     pub ink: Ink,
-    /// Its marker shape.
     pub shape: usize,
 }
 
 /// Looks of all series in order, the legend entries, and the colour bars of large families.
 #[derive(Debug)]
 pub struct Looks {
-    /// One per series.
     pub looks: Vec<Look>,
-    /// What the legend explains.
     pub entries: Vec<Entry>,
-    /// What colour bars explain.
     pub bars: Vec<ColourBar>,
 }
 

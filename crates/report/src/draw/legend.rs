@@ -23,9 +23,7 @@ pub enum Sample {
 /// One name with its picture.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The picture.
     pub sample: Sample,
-    /// The name.
     pub label: String,
 }
 

@@ -23,17 +23,11 @@ pub fn small_width(text: &str) -> f64 {
 /// Size of a plot and the space its labels need around it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Frame {
-    /// Width of the plot itself.
     pub width: f64,
-    /// Height of the plot itself.
     pub height: f64,
-    /// Space for labels left of the plot.
     pub left: f64,
-    /// Space right of it.
     pub right: f64,
-    /// Space above it.
     pub top: f64,
-    /// Space below it.
     pub bottom: f64,
 }
 

@@ -39,27 +39,20 @@ impl Tone {
     }
 }
 
-/// Horizontal alignment of text.
+/// Whether text begins at its position, is centred on it, or ends there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Text begins at its position.
     Start,
-    /// Text is centred on its position.
     Middle,
-    /// Text ends at its position.
     End,
 }
 
 /// How a piece of text looks.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Font size.
     pub size: f64,
-    /// Weight.
     pub weight: Weight,
-    /// Ink.
     pub tone: Tone,
-    /// Alignment.
     pub align: Align,
 }
 

@@ -13,7 +13,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
               prompts, so their bounds are factors. The similarity floor: any two converged solvers are alike, \
               whatever their methods, so a high similarity at the end of a map says nothing about how they got \
               there.",
-    needs: &[],
     run,
     ..Analysis::BEYOND
 }];

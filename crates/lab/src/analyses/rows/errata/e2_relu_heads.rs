@@ -12,7 +12,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "The proof writes z as ReLU(z) + ReLU(−z) with the same value matrix in both heads. That sum is |z|. \
               With V₂ = −V₁ it is ReLU(z) − ReLU(−z) = z, and a layer is one Newton iteration to round-off. Both are \
               run here as attention layers over the pairs, against the iteration itself.",
-    needs: &[],
     run,
     ..Analysis::ERRATUM
 }];

@@ -12,7 +12,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
               search BFGS, DFP and L-BFGS all make the steps of conjugate gradient, so a figure that tells BFGS from \
               L-BFGS or CG depends on the line search, which must be named. With Armijo backtracking from 1 the four \
               differ, and only then is L-BFGS slower than BFGS.",
-    needs: &[],
     run,
     ..Analysis::ERRATUM
 }];

@@ -13,7 +13,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
               eigen-direction's error shrinks by the constant factor |1 − ηλ| per step: linear (geometric) \
               convergence, with the rate set by the smallest eigenvalue. Measured here against that prediction, \
               prompt by prompt, and against the best power law.",
-    needs: &[],
     run,
     ..Analysis::ERRATUM
 }];

@@ -12,7 +12,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "The construction runs full attention over all columns, the test input among them, so that the layers \
               build S + x_test x_testᵀ in place of S. Then the converged prediction is shrunk towards zero, by the \
               factor 1/(1 + x_testᵀS⁻¹x_test). Newton is run to convergence both ways.",
-    needs: &[],
     run,
     ..Analysis::ERRATUM
 }];

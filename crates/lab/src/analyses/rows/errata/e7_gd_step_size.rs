@@ -12,7 +12,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
               prompt, and the step of the authors' code, 0.01, is beyond the limit on some of them: one such prompt \
               ruins every mean. Limits are computed from the spectrum of S of every prompt, trace-normalised and \
               raw.",
-    needs: &[],
     run,
     ..Analysis::ERRATUM
 }];

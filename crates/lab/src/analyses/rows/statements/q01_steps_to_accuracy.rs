@@ -11,7 +11,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "Least-squares problems with a prescribed spectrum on [1, κ] (dense like Chebyshev's points, the \
               hardest case for conjugate gradient) and a random solution. Counted: steps until the weights are \
               within ε of the solution, for the algorithms of the registry, each with its best fixed parameters.",
-    needs: &[],
     run,
     ..Analysis::STATEMENT
 }];

@@ -10,7 +10,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
     title: "Online gradient descent is exact on the newest pair",
     summary: "With η_k = 1/‖x_k‖² the update makes the error on the pair just read zero. Asked again at once, for \
               every number of pairs read, the answer is the label to round-off.",
-    needs: &[],
     run,
     ..Analysis::STATEMENT
 }];

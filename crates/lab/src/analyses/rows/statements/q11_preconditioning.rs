@@ -17,7 +17,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
               is the inverse of their mean S. It is taken from prompts of its own, as is the best step size, and \
               judged on others: where all prompts share one eigenbasis, and where each has its own, as in the paper. \
               A sparse one, the inverse diagonal of each prompt's own S, is tried as well.",
-    needs: &[],
     run,
     ..Analysis::STATEMENT
 }];

@@ -17,7 +17,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
               free; the second makes αS x; k layers iterate; the last reads x_testᵀ T Xᵀy at once. Two heads, five \
               layers fewer than the paper's and half its width. Gradient descent by linear attention needs one layer \
               per step: the layers to a given accuracy, side by side, are the paper's point in weights.",
-    needs: &[],
     run,
     ..Analysis::THEORY
 }];

@@ -17,7 +17,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
               with every layer; ⟨T x_t, x_s⟩ makes T S T, in which it vanishes. As printed, the coefficient −n/2 \
               sits inside the ReLU, so that with equal values the layer adds ½Σ|z|Tx where it should subtract, and \
               overflows.",
-    needs: &[],
     run,
     ..Analysis::THEORY
 }];

@@ -23,7 +23,6 @@ pub const ROWS: &[Analysis] = &[
         summary: "Every column receives the sum of all columns: by one ReLU head with the constant score 1, by the \
                   two heads of the paper's lemma (equal values are right here, since ReLU(1) + ReLU(−1) = 1), and by \
                   softmax over equal scores.",
-        needs: &[],
         run: sums,
         ..Analysis::THEORY
     },
@@ -37,7 +36,6 @@ pub const ROWS: &[Analysis] = &[
                   attention for bounded factors; by GELU it has an error that falls like scale² until round-off \
                   takes over. div is out of reach of ReLU, which is piecewise polynomial; softmax does it, since the \
                   mean of the exponential distribution is 1/|c|, with the columns as nodes of the integral.",
-        needs: &[],
         run: operations,
         ..Analysis::THEORY
     },

@@ -16,7 +16,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
               layer and the iteration explodes before it has converged. With query and key exchanged, ⟨T x_t, x_s⟩, \
               they only persist: the error falls with t, and early columns, whose mean is singular, spoil it only \
               after many layers.",
-    needs: &[],
     run,
     ..Analysis::THEORY
 }];

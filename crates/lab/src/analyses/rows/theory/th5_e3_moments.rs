@@ -14,7 +14,6 @@ pub const ROWS: &[Analysis] = &[
         summary: "Expanding Newton's iteration in powers of S, the paper prints M₁ = 2αS − 4α²S³ and M₂ = 4αS − \
                   12α²S³ + 16α³S⁵ − 16α⁴S⁷. The recurrence gives M₁ = 2αS − α²S³ and M₂ = 4αS − 6α²S³ + 4α³S⁵ − \
                   α⁴S⁷. Both are evaluated on the eigenvalues of S and compared with the iteration.",
-        needs: &[],
         run: coefficients,
         ..Analysis::ERRATUM
     },
@@ -25,7 +24,6 @@ pub const ROWS: &[Analysis] = &[
         summary: "After k steps Newton's M_k is a polynomial in S of degree 2^(k+1) − 1, with the closed form (I − \
                   (I − αS²)^(2^k)) S⁻¹; gradient descent's is of degree k − 1. Degrees are those of the exact \
                   recurrences on polynomials; the closed form is compared with the iterated matrices.",
-        needs: &[],
         run: degrees,
         ..Analysis::THEORY
     },

@@ -12,7 +12,6 @@ pub const ROWS: &[Analysis] = &[Analysis {
     summary: "Weights of the form Σ β_s S^s Xᵀy lie in span{x₁…x_t}. Induced weights of several algorithms are \
               projected on that span for t < d; what is left is round-off, for any β. Two learners that are not sums \
               of moments show that the measure can fail: online GD from a random start, and nearest neighbours.",
-    needs: &[],
     run,
     ..Analysis::THEORY
 }];
