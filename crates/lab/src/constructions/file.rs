@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ndarray::{Array1, Array2};
+use ndarray::{Array, Array1, Array2, Dimension};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
@@ -44,28 +44,23 @@ struct LayerAbout {
 /// Writes a construction, whole or not at all. `readme` rides along.
 pub fn write(path: &Path, construction: &Construction, readme: &str) -> Result<()> {
     let transformer = &construction.transformer;
-    let mut all = Vec::new();
-    let mut add = |name: &str, shape: &[usize], values: &mut dyn Iterator<Item = &f64>| {
-        all.push(tensors::f64s(name, shape, values));
-    };
-    add("read_in", transformer.read_in.shape(), &mut transformer.read_in.iter());
-    add("positions", transformer.positions.shape(), &mut transformer.positions.iter());
-    add("read_out", transformer.read_out.shape(), &mut transformer.read_out.iter());
+    let mut all = vec![
+        tensor("read_in", &transformer.read_in),
+        tensor("positions", &transformer.positions),
+        tensor("read_out", &transformer.read_out),
+    ];
     for (l, layer) in transformer.layers.iter().enumerate() {
         for (m, head) in layer.heads.iter().enumerate() {
             for (name, map) in [("query", &head.query), ("key", &head.key), ("value", &head.value)] {
-                let matrix = map.matrix();
-                add(&format!("layers.{l}.heads.{m}.{name}"), matrix.shape(), &mut matrix.iter());
+                all.push(tensor(&format!("layers.{l}.heads.{m}.{name}"), &map.matrix()));
             }
         }
         let Some(mlp) = &layer.mlp else { continue };
-        for (name, map) in [("inner", &mlp.inner), ("outer", &mlp.outer)] {
-            let matrix = map.matrix();
-            add(&format!("layers.{l}.mlp.{name}"), matrix.shape(), &mut matrix.iter());
-        }
-        for (name, bias) in [("inner_bias", &mlp.inner_bias), ("outer_bias", &mlp.outer_bias)] {
-            add(&format!("layers.{l}.mlp.{name}"), bias.shape(), &mut bias.iter());
-        }
+        let name = |part: &str| format!("layers.{l}.mlp.{part}");
+        all.push(tensor(&name("inner"), &mlp.inner.matrix()));
+        all.push(tensor(&name("inner_bias"), &mlp.inner_bias));
+        all.push(tensor(&name("outer"), &mlp.outer.matrix()));
+        all.push(tensor(&name("outer_bias"), &mlp.outer_bias));
     }
     let about = ConstructionAbout {
         recipe: construction.recipe.clone(),
@@ -78,6 +73,10 @@ pub fn write(path: &Path, construction: &Construction, readme: &str) -> Result<(
     let about = serde_json::to_string(&about).expect("plain data");
     let metadata = HashMap::from([(ABOUT.to_string(), about), (README.to_string(), readme.to_string())]);
     tensors::write(path, &all, metadata)
+}
+
+fn tensor<D: Dimension>(name: &str, values: &Array<f64, D>) -> tensors::Named {
+    tensors::f64s(name, values.shape(), values)
 }
 
 impl LayerAbout {

@@ -41,10 +41,7 @@ impl Prompts {
         if let Some(((b, t), value)) = ys.indexed_iter().find(|(_, v)| !v.is_finite()) {
             return Err(Error::BadData(format!("ys[{b}, {t}] is {value}; accepted: finite numbers")));
         }
-        let standard =
-            |a: Array3<f64>| if a.is_standard_layout() { a } else { a.as_standard_layout().to_owned() };
-        let ys = if ys.is_standard_layout() { ys } else { ys.as_standard_layout().to_owned() };
-        Ok(Prompts { xs: standard(xs), ys })
+        Ok(Prompts { xs: xs.as_standard_layout().into_owned(), ys: ys.as_standard_layout().into_owned() })
     }
 
     /// The first `count` prompts (all when there are fewer), each cut after its first `points` points.

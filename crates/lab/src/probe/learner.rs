@@ -4,9 +4,7 @@
 use std::path::Path;
 
 use super::ablation::{ABLATE, OLDER};
-use super::{
-    Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Options, Probed, Replacement, load, usual_task,
-};
+use super::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Options, Probed, Replacement, load};
 use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::Result;
@@ -51,8 +49,8 @@ pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
     let trained = settings.choice("readout", &[("fitted", false), ("trained", true)])?;
     let network = load(Path::new(path))?;
     let (mut probed, task, seed, notes) = if trained {
-        let task = network.task.unwrap_or_else(|| usual_task(network.weights.network.features()));
-        (Probed::trained(network.name, network.weights), task, network.seed.unwrap_or(0), Vec::new())
+        let (task, seed) = (network.task_or_usual(), network.seed_or_zero());
+        (Probed::trained(network.name, network.weights), task, seed, Vec::new())
     } else {
         let LoadedProbe { probed, task, seed, notes, .. } = network.probe(None, &options, progress)?;
         (probed, task, seed, notes)

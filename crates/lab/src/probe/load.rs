@@ -88,6 +88,16 @@ pub fn load(path: &Path) -> Result<LoadedNetwork> {
 }
 
 impl LoadedNetwork {
+    /// What it was trained on, or else the paper's task.
+    pub fn task_or_usual(&self) -> TaskSpec {
+        self.task.clone().unwrap_or_else(|| usual_task(self.weights.network.features()))
+    }
+
+    /// Seed of its training, or else 0.
+    pub fn seed_or_zero(&self) -> u64 {
+        self.seed.unwrap_or(0)
+    }
+
     /// Gives every layer a read-out: the saved ones where they belong to these weights and were fitted as asked, else
     /// fresh ones. Those fitted the usual way are saved. `task` is for networks that do not say theirs.
     pub fn probe(self, task: Option<TaskSpec>, options: &Options, progress: Progress) -> Result<LoadedProbe> {
@@ -122,7 +132,7 @@ impl LoadedNetwork {
         }
         let spec = asked.unwrap_or_else(|| usual_task(self.weights.network.features()));
         let task = spec.build()?;
-        let seed = self.seed.unwrap_or(0);
+        let seed = self.seed_or_zero();
         let probed = Probed::fit_with(self.name, self.weights, &task, Seed(seed), options, progress)?;
         if usual {
             let fit = probed.fit.clone().expect("just fitted");

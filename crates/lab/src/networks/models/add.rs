@@ -92,7 +92,7 @@ pub fn add(name: &str, run: &Path, to: &Path, form: Form, remark: &str, progress
         parameters,
         stored,
         remark: if remark.is_empty() { trained.remark.clone() } else { remark.into() },
-        judged: Some(Evaluation::of(&*learner, &prompts)?),
+        evaluation: Some(Evaluation::of(&*learner, &prompts)?),
         files: Default::default(),
         ..trained
     };

@@ -35,7 +35,7 @@ pub struct Card {
     pub parameters: usize,
     /// How the weights are stored.
     pub stored: String,
-    /// Fresh prompts on which the float32 weights were judged after training.
+    /// Fresh prompts on which the float32 weights were evaluated after training.
     pub prompts: usize,
     /// Mean squared error over all positions.
     pub mean_loss: f64,
@@ -48,13 +48,13 @@ pub struct Card {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub remark: String,
     /// How good it is on prompts that everyone can draw again, with intervals.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub judged: Option<Evaluation>,
+    #[serde(rename = "judged", skip_serializing_if = "Option::is_none")]
+    pub evaluation: Option<Evaluation>,
     /// Every file beside the card.
     pub files: BTreeMap<String, FileRecord>,
 }
 
-/// What is shipped, judged on the first evaluation prompts of seed 0 through the last layer's fitted read-out.
+/// What is shipped, evaluated on the first evaluation prompts of seed 0 through the last layer's fitted read-out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
@@ -67,7 +67,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Judges a network on some prompts.
+    /// Evaluates a network on some prompts.
     pub fn of(network: &dyn Learner, prompts: &Prompts) -> Result<Evaluation> {
         let last = network.default_steps().last();
         let errors = network.trajectory(prompts, &Steps::single(last))?.errors(prompts, 0).mapv(|e| e * e);
@@ -140,33 +140,33 @@ impl Card {
              (iclab models add {} RUN)",
             self.experiment, self.name
         );
-        for (file, mark) in &self.files {
+        for (file, record) in &self.files {
             let path = dir.join(file);
             let wrong = |why: String| Error::Content { path: path.clone(), why: format!("{why}; {help}") };
             let bytes = std::fs::read(&path).map_err(|e| wrong(format!("cannot be read ({e})")))?;
-            mark.check(&bytes).map_err(wrong)?;
+            record.check(&bytes).map_err(wrong)?;
         }
         Ok(())
     }
 
     /// The card in words, as Markdown.
     pub fn text(&self) -> String {
-        let floor = self.bayes_loss.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
+        let least = self.bayes_loss.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
         let remark = if self.remark.is_empty() { String::new() } else { format!("\n{}\n", self.remark) };
-        let judged = self.judged.as_ref().map_or(String::new(), |judged| {
-            let ([loss, low, high], [error, least, most]) = (judged.mean_loss, judged.last_error_over_d);
+        let shipped = self.evaluation.as_ref().map_or(String::new(), |found| {
+            let ([loss, low, high], [error, least, most]) = (found.mean_loss, found.last_error_over_d);
             format!(
                 "- as shipped, on the first {} evaluation prompts: mean loss {loss:.4} [{low:.4}, {high:.4}], error/d \
                  {error:.2e} [{least:.2e}, {most:.2e}]\n",
-                judged.prompts
+                found.prompts
             )
         });
-        let size: u64 = self.files.values().map(|mark| mark.bytes).sum();
+        let size: u64 = self.files.values().map(|file| file.bytes).sum();
         format!(
             "# {}: {}\n\n\
              - trained by `experiments/{}.toml`, seed {}, {} steps, {:.0} s on {}; every setting is in `plan.toml`\n\
              - {} parameters; stored: {}; {:.1} MiB in all\n\
-             - over {} fresh prompts: mean loss {:.4}{floor}, error/d after all pairs {:.2e}\n{judged}{remark}\n\
+             - over {} fresh prompts: mean loss {:.4}{least}, error/d after all pairs {:.2e}\n{shipped}{remark}\n\
              ![loss during training](loss.svg)\n",
             self.name,
             self.about,

@@ -11,10 +11,10 @@ use crate::learners::recorded::Recorded;
 use crate::networks::runs;
 use crate::probe::{self, Options, Probed};
 
-/// Prompts that the read-outs of one checkpoint are fitted to, and judged on: fewer than for a finished network, of which
+/// Prompts that the read-outs of one checkpoint are fitted to, and evaluated on: fewer than for a finished network, of which
 /// there is one.
 pub const FITTED: usize = 512;
-const JUDGED: usize = 256;
+const HELD_OUT: usize = 256;
 /// Prompts that each checkpoint answers once where only predictions are kept.
 pub const RECORDED: usize = 256;
 
@@ -39,10 +39,8 @@ pub fn of(dir: &Path, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>
 
 /// A kept checkpoint with a read-out for every layer.
 pub fn probed(checkpoint: &Path) -> Result<Probed> {
-    let found = probe::load(checkpoint)?;
-    let spec = found.task.clone().unwrap_or_else(|| probe::usual_task(found.weights.network.features()));
-    let task = spec.build()?;
-    let seed = Seed(found.seed.unwrap_or(0));
-    let options = Options { prompts: Some(FITTED), held_out: JUDGED, ..Options::default() };
-    Probed::fit_with(found.name, found.weights, &task, seed, &options, &|_| ())
+    let network = probe::load(checkpoint)?;
+    let (task, seed) = (network.task_or_usual().build()?, Seed(network.seed_or_zero()));
+    let options = Options { prompts: Some(FITTED), held_out: HELD_OUT, ..Options::default() };
+    Probed::fit_with(network.name, network.weights, &task, seed, &options, &|_| ())
 }

@@ -16,7 +16,7 @@ pub struct PaperNetwork {
     pub about: &'static str,
     /// Function class it must have been trained on.
     pub function: &'static str,
-    /// Input law it must have been trained on.
+    /// Input distribution it must have been trained on.
     pub inputs: &'static str,
     /// Dimension of its inputs.
     pub dim: usize,
@@ -49,7 +49,7 @@ impl PaperNetwork {
         format!("iclab train experiments/{}.toml", self.experiment())
     }
 
-    /// Prompts on which it is judged.
+    /// Prompts on which it is evaluated.
     pub fn evaluation(&self, seed: Seed, count: usize) -> Result<Prompts> {
         Ok(Task::new(self.function, self.inputs, self.dim, self.points)?.sample(seed, "eval", 0, count))
     }
