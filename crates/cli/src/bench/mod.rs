@@ -12,7 +12,7 @@ use lab::networks::experiment::Experiment;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::{output, reproduce};
+use crate::output;
 
 pub use train::time_steps;
 
@@ -58,7 +58,7 @@ impl RecordArgs {
 /// What every record begins with, and `more`.
 fn record(benchmark: &str, more: Value) -> Value {
     let mut record = json!({
-        "benchmark": benchmark, "version": env!("CARGO_PKG_VERSION"), "machine": reproduce::machine(),
+        "benchmark": benchmark, "version": env!("CARGO_PKG_VERSION"), "machine": output::machine(),
         "threads": rayon::current_num_threads(),
     });
     if let (Value::Object(record), Value::Object(more)) = (&mut record, more) {

@@ -69,7 +69,7 @@ pub fn time_steps(
             Rounds { least: 2, time: Duration::from_millis(500) },
             steps.map_or(Rounds { least: 5, time: Duration::from_secs(2) }, Rounds::exactly),
         ),
-        // A device is given many steps at once: one alone would be timed with its way there and back.
+        // A device is given many steps at once: one alone would be timed with its launch and synchronisation.
         Device::Cuda(..) => {
             let steps = steps.unwrap_or(1000);
             let chunk = steps.min(100);

@@ -42,8 +42,6 @@ pub use runner::CudaRunner;
 pub use sampling::sample_once;
 pub use trainer::{CudaTrainer, TABLE};
 
-use crate::trainer::{Feed, ScheduleRow};
-
 /// How numbers are stored and multiplied on the device. Parameters, the optimiser's moments and the residual stream are
 /// float32 always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -92,11 +92,6 @@ impl CudaTrainer {
         })
     }
 
-    /// Steps taken so far.
-    pub fn done(&self) -> u64 {
-        self.step
-    }
-
     /// Prepares steps with `points` points per prompt, fed as said.
     pub fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), CudaError> {
         let device = self.device.clone();
@@ -156,18 +151,6 @@ impl CudaTrainer {
         self.collect(schedule.len())
     }
 
-    /// Takes one step on prompts from the host: tokens `[batch, 2·points, features]`, targets `[batch, points]`.
-    pub fn run_fed(
-        &mut self,
-        row: ScheduleRow,
-        tokens: &[f32],
-        targets: &[f32],
-    ) -> Result<Vec<StepResult>, CudaError> {
-        self.write_schedule(&[row])?;
-        self.launch_fed(tokens, targets)?;
-        self.collect(1)
-    }
-
     fn launch_fed(&mut self, tokens: &[f32], targets: &[f32]) -> Result<(), CudaError> {
         let shape = self.shape.as_mut().expect("prepared before");
         shape.runner.set_tokens(tokens)?;
@@ -191,11 +174,6 @@ impl CudaTrainer {
     /// Parameters as they are now.
     pub fn params(&self) -> Result<Vec<f32>, CudaError> {
         read_floats(&self.memory, self.parameters.at.params, self.parameters.len)
-    }
-
-    /// Gradients of the last step.
-    pub fn gradients(&self) -> Result<Vec<f32>, CudaError> {
-        read_floats(&self.memory, self.parameters.at.grads, self.parameters.len)
     }
 
     /// Moments and step count as they are now.

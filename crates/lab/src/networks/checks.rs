@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::cuda::checks::{Check, Named, kernels_of, tolerance};
+use engine::cuda::checks::{self, Check, Failure, Named, kernels_of, relative_distance, tolerance};
 use engine::cuda::{self, CudaError, KernelSource, Precision};
 use engine::model::optim::OptimiserState;
 
@@ -80,12 +80,6 @@ fn train(trainer: &mut Trainer, end: u64, most: u64) -> Result<Vec<StepReport>> 
     Ok(reports)
 }
 
-fn distance(found: &[f64], expected: &[f64]) -> f64 {
-    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
-    let apart = norm(&mut found.iter().zip(expected).map(|(a, b)| a - b));
-    if found.len() == expected.len() { apart / norm(&mut expected.iter().copied()) } else { f64::NAN }
-}
-
 /// Losses of a whole experiment with its curriculum against the CPU's, prompts from the device and from the host; and the
 /// evaluation at its end.
 pub fn training(device: &Arc<cuda::Device>, precision: Precision) -> Result<Vec<Check>> {
@@ -102,14 +96,14 @@ pub fn training(device: &Arc<cuda::Device>, precision: Precision) -> Result<Vec<
                 .iter()
                 .zip(&found)
                 .all(|(a, b)| (a.rate, a.dims, a.points) == (b.rate, b.dims, b.points) && b.norm.is_finite());
-        let apart = distance(&losses(&found), &losses(&expected));
+        let apart = relative_distance(&losses(&found), &losses(&expected), 0.0);
         let name = format!("loss curve of an experiment, {fed}");
         let error = if same_schedule { apart } else { f64::NAN };
         checks.push(Check { name, error, tolerance: 3.0 * tolerance(precision) });
         // The evaluation alone: of the same weights, and always in float32.
         let saved = (gpu.params()?.into_owned(), gpu.optimiser()?.into_owned());
         let cpu = Trainer::on(&Device::Cpu, &experiment, Some(saved))?;
-        let error = distance(&gpu.evaluate(700)?, &cpu.evaluate(700)?);
+        let error = relative_distance(&gpu.evaluate(700)?, &cpu.evaluate(700)?, 0.0);
         let name = format!("evaluation of an experiment, {fed}");
         checks.push(Check { name, error, tolerance: 10.0 * tolerance(Precision::Float32) });
     }
@@ -159,12 +153,30 @@ fn kernels_of_curriculum(device: &cuda::Device, precision: Precision) -> Vec<Ker
     points.into_iter().flat_map(kernels).collect()
 }
 
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Cuda(error) => error.into(),
+            other => Failure::Broken(other.to_string()),
+        }
+    }
+}
+
+/// Every check of a device, in groups: the engine's networks in each precision, then those of this module.
+pub fn all() -> Vec<(String, Vec<Named>)> {
+    let networks = Precision::ALL.map(|(precision, name)| {
+        (format!("networks in {name}, against the reference"), checks::suite(precision))
+    });
+    let labs = suite().into_iter().map(|(name, checks)| (format!("{name}, against the CPU"), checks));
+    networks.into_iter().chain(labs).collect()
+}
+
 /// Every check of this module, in groups: sampling, and training in each precision.
-pub fn suite() -> Vec<(String, Vec<Named<Error>>)> {
+pub fn suite() -> Vec<(String, Vec<Named>)> {
     let pairs = FUNCTIONS.iter().flat_map(|f| INPUTS.iter().map(|i| (f.name, i.name)));
     let samplers = pairs.map(|(function, inputs)| {
         let name = format!("{function} of {inputs}");
-        Named::new(name, move |device| Ok(vec![sampler(device, function, inputs)?])).using(move |_| {
+        Named::new(name, move |device| sampler(device, function, inputs).map(|c| vec![c])).using(move |_| {
             let sampler = checked_sampler(function, inputs).ok().flatten();
             sampler.iter().map(|s| KernelSource::sampler(Precision::Float32, &s.source)).collect()
         })
@@ -174,8 +186,8 @@ pub fn suite() -> Vec<(String, Vec<Named<Error>>)> {
         let checks = vec![
             Named::new("experiments with a curriculum", move |device| training(device, precision))
                 .using(move |device| kernels_of_curriculum(device, precision)),
-            Named::new("chunks and resumed", move |device| Ok(vec![resumed(device, precision)?])),
-            Named::new("a loss that explodes", move |device| Ok(vec![explodes(device, precision)?])),
+            Named::new("chunks and resumed", move |device| resumed(device, precision).map(|c| vec![c])),
+            Named::new("a loss that explodes", move |device| explodes(device, precision).map(|c| vec![c])),
         ];
         groups.push((format!("training in {name}"), checks));
     }

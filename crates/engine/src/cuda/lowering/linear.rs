@@ -41,6 +41,7 @@ impl Lowering<'_> {
             }
             Epilogue::Activate { kind, derivative } => {
                 let out = self.store(op.out, self.storage())?;
+                // The variable of the saved derivative holds the pre-activation here.
                 let pre = self.store(derivative, self.storage())?;
                 let bias = self.weights(op.b);
                 // In float32 the fused form is slower than two kernels.

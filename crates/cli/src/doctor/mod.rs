@@ -1,0 +1,124 @@
+//! `iclab doctor`: what this machine has, and whether its GPU computes what the CPU computes.
+
+mod machine;
+mod speed;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use engine::cuda::checks::{Outcome, Verdict};
+use engine::cuda::{self, CudaError};
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::output;
+
+/// Look over this machine: CPU, GPU, and whether they agree
+///
+/// Without a CUDA device it says what is missing. With one it compares every kernel with a plain reference, every sampler
+/// with the prompts that the CPU draws, whole training runs with the CPU's, and times a step.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  iclab doctor\n  iclab doctor --device 1 --json\n\n\
+                        Exit code: 0 all is well (also without a GPU), 1 a check fails, 2 an error.")]
+pub struct DoctorArgs {
+    /// Number of the CUDA device to check
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    device: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command; true when no check fails.
+pub fn run(args: &DoctorArgs) -> Result<bool> {
+    let start = Instant::now();
+    let count = cuda::Device::count().unwrap_or(0);
+    if args.device > 0 && args.device >= count {
+        let accepted =
+            if count == 0 { "none, there is no CUDA device".into() } else { format!("0 to {}", count - 1) };
+        return Err(Error::Usage(format!("--device {}; accepted: {accepted}", args.device)));
+    }
+    let mut page = Page { quiet: args.json, checks: Vec::new(), failed: 0 };
+    page.row("iclab", env!("CARGO_PKG_VERSION"));
+    page.row("CPU", &format!("{}; {}", output::machine(), machine::vector_features().join(", ")));
+    let mut record = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "cpu": {
+            "name": output::machine(),
+            "cores": std::thread::available_parallelism().map_or(1, usize::from),
+            "features": machine::vector_features(),
+        },
+    });
+    match cuda::Device::open(args.device) {
+        Err(CudaError::Unavailable(why)) => {
+            page.row("CUDA", &format!("none: {why}"));
+            page.line("\nNetworks train on the CPU (iclab train … --device cpu); nothing else is needed.");
+            record["cuda"] = json!({"missing": why});
+        }
+        Err(error) => return Err(lab::Error::from(error).into()),
+        Ok(device) => {
+            record["cuda"] = machine::devices(&page, count, args.device, &device)?;
+            page.check_all(&device);
+            record["speed"] = speed::measure(&page, &device);
+        }
+    }
+    let (count, failed, seconds) = (page.checks.len(), page.failed, start.elapsed().as_secs_f64());
+    if count > 0 {
+        let verdict = if failed == 0 { "all is well".into() } else { format!("{failed} FAILED") };
+        page.line(&format!("\n{count} checks in {seconds:.0} s: {verdict}"));
+    }
+    (record["checks"], record["seconds"]) = (json!(page.checks), json!(seconds));
+    record["ok"] = json!(failed == 0);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&record).map_err(report::Error::from)?);
+    }
+    Ok(failed == 0)
+}
+
+/// What is printed as it is found, and the checks for JSON.
+struct Page {
+    quiet: bool,
+    checks: Vec<Value>,
+    failed: usize,
+}
+
+const NAME: usize = 44;
+
+impl Page {
+    fn line(&self, text: &str) {
+        if !self.quiet {
+            println!("{text}");
+        }
+    }
+
+    fn row(&self, label: &str, text: &str) {
+        self.line(&format!("{label:<6} {text}"));
+    }
+
+    fn check_all(&mut self, device: &Arc<cuda::Device>) {
+        let groups = lab::networks::checks::all();
+        let checks = groups.iter().flat_map(|(_, checks)| checks);
+        device.precompile(checks.flat_map(|check| check.kernels(device)));
+        for (group, checks) in groups {
+            self.line(&format!("\n{group:<NAME$} {:>12} {:>10}", "worst error", "tolerance"));
+            for check in checks {
+                self.outcome(&group, &check.name, &check.run(device));
+            }
+        }
+    }
+
+    fn outcome(&mut self, group: &str, name: &str, Outcome { worst, verdict }: &Outcome) {
+        let number = |value: f64| if value == 0.0 { "0".to_string() } else { format!("{value:.1e}") };
+        let [error, tolerance] =
+            worst.as_ref().map_or_else(Default::default, |w| [number(w.error), number(w.tolerance)]);
+        let note = verdict.why().map_or(String::new(), |why| format!(": {why}"));
+        let (width, word) = (NAME - 2, verdict.word());
+        self.line(&format!("  {name:<width$} {error:>12} {tolerance:>10}  {word}{note}"));
+        self.failed += usize::from(matches!(verdict, Verdict::Failed(_)));
+        self.checks.push(json!({
+            "group": group, "name": name, "verdict": word, "why": verdict.why(), "worst": worst.as_ref().map(|w| &w.name),
+            "error": worst.as_ref().map(|w| w.error), "tolerance": worst.as_ref().map(|w| w.tolerance),
+        }));
+    }
+}

@@ -1,0 +1,242 @@
+//! Checks that the device computes what the [`reference`](crate::reference) and the CPU engine compute: anyone with a GPU can
+//! run them.
+
+mod cases;
+mod evaluation;
+mod harness;
+mod training;
+
+use std::sync::Arc;
+
+use super::{CudaError, Device, KernelSource, Precision};
+use super::{lowering, optim};
+use crate::model::networks::{Mode, Network};
+
+pub use cases::{Case, cases, tolerance};
+pub use evaluation::parity;
+pub use harness::run_as_tests;
+pub use training::{halts, loss_curve, muon_curve, repeatable};
+
+/// One comparison.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// What was compared.
+    pub name: String,
+    /// How far apart, relative to the size of what was expected.
+    pub error: f64,
+    /// How far apart it may be.
+    pub tolerance: f64,
+}
+
+impl Check {
+    /// Whether it holds; NaN does not.
+    pub fn holds(&self) -> bool {
+        self.error <= self.tolerance
+    }
+
+    fn shown(&self) -> String {
+        format!("{} {:.1e} > {:.0e}", self.name, self.error, self.tolerance)
+    }
+}
+
+/// √Σ v²
+fn norm(values: &[f64]) -> f64 {
+    values.iter().map(|v| v * v).sum::<f64>().sqrt()
+}
+
+/// ‖found − expected‖ / max(‖expected‖, floor); NaN where there are more or fewer numbers than expected.
+pub fn relative_distance(found: &[f64], expected: &[f64], floor: f64) -> f64 {
+    if found.len() != expected.len() {
+        return f64::NAN;
+    }
+    let apart: Vec<f64> = found.iter().zip(expected).map(|(a, b)| a - b).collect();
+    norm(&apart) / norm(expected).max(floor)
+}
+
+/// Why a check compared nothing.
+#[derive(Debug, Clone)]
+pub enum Failure {
+    /// The device does not offer this, which is no fault.
+    NotOffered(String),
+    /// Something broke.
+    Broken(String),
+}
+
+impl From<CudaError> for Failure {
+    fn from(error: CudaError) -> Failure {
+        match error {
+            CudaError::Unsupported(why) => Failure::NotOffered(why),
+            other => Failure::Broken(other.to_string()),
+        }
+    }
+}
+
+/// What became of a check.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The comparison that is farthest beyond its tolerance, or nearest to it.
+    pub worst: Option<Check>,
+    /// Whether all hold.
+    pub verdict: Verdict,
+}
+
+/// Whether a check holds, or why not.
+#[derive(Debug, Clone)]
+pub enum Verdict {
+    /// Every comparison is within its tolerance.
+    Holds,
+    /// The device does not offer this.
+    NotOffered(String),
+    /// A comparison is beyond its tolerance, or something broke.
+    Failed(String),
+}
+
+impl Verdict {
+    /// One word or two: `ok`, `not offered`, `FAILED`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Holds => "ok",
+            Verdict::NotOffered(_) => "not offered",
+            Verdict::Failed(_) => "FAILED",
+        }
+    }
+
+    /// Why it does not hold.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Verdict::Holds => None,
+            Verdict::NotOffered(why) | Verdict::Failed(why) => Some(why),
+        }
+    }
+}
+
+impl Outcome {
+    fn of(found: Result<Vec<Check>, Failure>) -> Outcome {
+        let (worst, verdict) = match found {
+            Err(Failure::NotOffered(why)) => (None, Verdict::NotOffered(why)),
+            Err(Failure::Broken(why)) => (None, Verdict::Failed(why)),
+            Ok(checks) => match worst(&checks) {
+                None => (None, Verdict::Failed("nothing was compared".into())),
+                Some(worst) if worst.holds() => (Some(worst.clone()), Verdict::Holds),
+                Some(worst) => (Some(worst.clone()), Verdict::Failed(failures(&checks))),
+            },
+        };
+        Outcome { worst, verdict }
+    }
+}
+
+/// The comparison that is farthest beyond its tolerance, or nearest to it.
+fn worst(checks: &[Check]) -> Option<&Check> {
+    // Exact ones have tolerance 0; what is not a number is worse than anything.
+    let badness = |check: &Check| match check.error {
+        error if error.is_nan() => f64::INFINITY,
+        0.0 => 0.0,
+        error => error / check.tolerance,
+    };
+    checks.iter().max_by(|a, b| badness(a).total_cmp(&badness(b)))
+}
+
+/// The comparisons that do not hold, a few of them.
+fn failures(checks: &[Check]) -> String {
+    const SHOWN: usize = 3;
+    let failed: Vec<String> = checks.iter().filter(|c| !c.holds()).map(Check::shown).collect();
+    let more = failed.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", failed[..failed.len().min(SHOWN)].join(", "))
+}
+
+/// A check under a name, ready to run; several comparisons may belong to it.
+pub struct Named {
+    /// What it is about.
+    pub name: String,
+    run: Box<dyn Fn(&Arc<Device>) -> Result<Vec<Check>, Failure>>,
+    kernels: Box<dyn Fn(&Device) -> Vec<KernelSource>>,
+}
+
+impl Named {
+    /// Gives a check its name.
+    pub fn new<E: Into<Failure>>(
+        name: impl Into<String>,
+        run: impl Fn(&Arc<Device>) -> Result<Vec<Check>, E> + 'static,
+    ) -> Named {
+        let run = move |device: &Arc<Device>| run(device).map_err(Into::into);
+        Named { name: name.into(), run: Box::new(run), kernels: Box::new(|_| Vec::new()) }
+    }
+
+    /// Says which kernels it uses, for [`Device::precompile`]; one that is not named only costs time.
+    pub fn using(mut self, kernels: impl Fn(&Device) -> Vec<KernelSource> + 'static) -> Named {
+        self.kernels = Box::new(kernels);
+        self
+    }
+
+    /// Kernels that it is known to use.
+    pub fn kernels(&self, device: &Device) -> Vec<KernelSource> {
+        (self.kernels)(device)
+    }
+
+    /// Runs it.
+    pub fn run(&self, device: &Arc<Device>) -> Outcome {
+        Outcome::of((self.run)(device))
+    }
+}
+
+/// Kernels that training a network takes, but for the sampler's. None where the device does not offer the network.
+pub fn kernels_of(
+    device: &Device,
+    precision: Precision,
+    network: &Network,
+    [batch, tokens]: [usize; 2],
+) -> Vec<KernelSource> {
+    let graph = network.graph(batch, tokens, Mode::Train).map_err(CudaError::from);
+    let sources = graph.and_then(|graph| lowering::sources(device, precision, &graph));
+    sources.unwrap_or_default().into_iter().chain([optim::source(precision)]).collect()
+}
+
+/// Every check of this module in one precision.
+pub fn suite(precision: Precision) -> Vec<Named> {
+    // The checks after these train networks of theirs, and use no other kernels.
+    let parities = cases().into_iter().map(|case| {
+        let Case { network, batch, tokens, .. } = case.clone();
+        Named::new(case.name, move |device| parity(device, precision, &case))
+            .using(move |device| kernels_of(device, precision, &network, [batch, tokens]))
+    });
+    type One = fn(&Arc<Device>, Precision) -> Result<Check, CudaError>;
+    let rest: [(&str, One); 4] = [
+        ("loss curve of 100 steps", loss_curve),
+        ("loss curve of 100 steps with Muon", muon_curve),
+        ("same bits again and resumed", repeatable),
+        ("halts on a loss that is not finite", halts),
+    ];
+    let rest = rest
+        .into_iter()
+        .map(|(name, check)| Named::new(name, move |device| check(device, precision).map(|c| vec![c])));
+    parities.chain(rest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_comparison_is_the_one_to_show() {
+        let check = |name: &str, error, tolerance| Check { name: name.into(), error, tolerance };
+        let found = [check("a", 1e-3, 1e-2), check("b", 1e-4, 1e-5), check("c", 0.0, 0.0)];
+        assert_eq!(worst(&found).unwrap().name, "b");
+        let found = [check("a", 1.0, 0.0), check("b", f64::NAN, 1.0), check("c", 1e3, 1.0)];
+        assert!(!worst(&found).unwrap().holds());
+        assert!(worst(&[]).is_none());
+    }
+
+    #[test]
+    fn a_check_fails_unless_everything_holds() {
+        let check = |error| Check { name: "a".into(), error, tolerance: 1.0 };
+        let verdict = |found| Outcome::of(found).verdict.word();
+        assert_eq!(verdict(Ok(vec![check(0.5), check(1.0)])), "ok");
+        assert_eq!(verdict(Ok(vec![check(0.5), check(2.0)])), "FAILED");
+        assert_eq!(verdict(Ok(vec![check(f64::NAN)])), "FAILED");
+        assert_eq!(verdict(Ok(Vec::new())), "FAILED");
+        assert_eq!(verdict(Err(CudaError::Unsupported("that".into()).into())), "not offered");
+        assert_eq!(verdict(Err(CudaError::Unavailable("gone".into()).into())), "FAILED");
+        assert!(failures(&[2.0, 3.0, 4.0, 5.0].map(check)).ends_with("and 1 more"));
+    }
+}
