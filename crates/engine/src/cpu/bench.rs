@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::EngineError;
 use crate::cpu::executor::Profile;
+use crate::cpu::runner::Runner;
 use crate::cpu::work_queue::on_pool;
 use crate::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use crate::model::optim::OptimiserState;
@@ -69,53 +70,62 @@ pub fn lstm() -> Case {
     Case { name: "lstm", network: Network::Lstm(LstmConfig::default()), batch: 64, points: 41 }
 }
 
+/// A network that takes the same step again and again.
+struct Training {
+    params: Vec<f32>,
+    grads: Vec<f32>,
+    optimiser: OptimiserState,
+    runner: Runner,
+}
+
+impl Training {
+    fn new(case: &Case) -> Result<Self, EngineError> {
+        let params = case.network.layout().initial(&SplitMix::new(1));
+        let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
+        let (tokens, targets) = prompts(case);
+        runner.set_tokens(&tokens)?;
+        runner.set_targets(&targets)?;
+        let optimiser = OptimiserState::new(AdamConfig::default(), params.len());
+        Ok(Self { grads: vec![0.0; params.len()], params, optimiser, runner })
+    }
+
+    /// Forward, loss, backward, clipping and Adam; returns the loss and the milliseconds of clipping and Adam.
+    fn step(&mut self) -> (f32, f64) {
+        let Self { params, grads, optimiser, runner } = self;
+        on_pool(|| {
+            let loss = runner.gradients(params, grads);
+            let start = Instant::now();
+            optimiser.step(params, grads, 1e-4, Some(1.0));
+            (loss, start.elapsed().as_secs_f64() * 1e3)
+        })
+    }
+}
+
 /// Times steps of forward, loss, backward, clipping and Adam.
 pub fn train(case: &Case, warm: usize, steps: usize) -> Result<Timing, EngineError> {
-    let layout = case.network.layout();
-    let mut params = layout.initial(&SplitMix::new(1));
-    let mut grads = vec![0.0; layout.len()];
-    let mut optimiser = OptimiserState::new(AdamConfig::default(), layout.len());
-    let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
-    let (tokens, targets) = prompts(case);
-    runner.set_tokens(&tokens)?;
-    runner.set_targets(&targets)?;
+    let mut training = Training::new(case)?;
     let mut loss = f32::NAN;
     let mut ms = Vec::with_capacity(steps);
     for step in 0..warm + steps {
         let start = Instant::now();
-        on_pool(|| {
-            loss = runner.gradients(&params, &mut grads);
-            optimiser.step(&mut params, &grads, 1e-4, Some(1.0));
-        });
+        (loss, _) = training.step();
         if step >= warm {
             ms.push(start.elapsed().as_secs_f64() * 1e3);
         }
     }
-    let bytes = runner.bytes() + 16 * layout.len();
-    Ok(Timing { name: case.name, params: layout.len(), ms, bytes, loss })
+    let params = training.params.len();
+    Ok(Timing { name: case.name, params, ms, bytes: training.runner.bytes() + 16 * params, loss })
 }
 
 /// Milliseconds by kind of operation, and of the optimiser: the shortest of `steps` training steps after a warm one.
 pub fn profile(case: &Case, steps: usize) -> Result<Profile, EngineError> {
-    let layout = case.network.layout();
-    let mut params = layout.initial(&SplitMix::new(1));
-    let mut grads = vec![0.0; layout.len()];
-    let mut optimiser = OptimiserState::new(AdamConfig::default(), layout.len());
-    let mut runner = case.network.predictor(case.batch, case.points, Mode::Train)?;
-    let (tokens, targets) = prompts(case);
-    runner.set_tokens(&tokens)?;
-    runner.set_targets(&targets)?;
+    let mut training = Training::new(case)?;
     let mut shortest = Profile::new();
     for step in 0..=steps {
-        runner.start_profile();
-        let seconds = on_pool(|| {
-            runner.gradients(&params, &mut grads);
-            let start = Instant::now();
-            optimiser.step(&mut params, &grads, 1e-4, Some(1.0));
-            start.elapsed().as_secs_f64() * 1e3
-        });
-        let mut profile = runner.start_profile();
-        profile.insert("clip and Adam".into(), seconds);
+        training.runner.start_profile();
+        let (_, optimiser) = training.step();
+        let mut profile = training.runner.start_profile();
+        profile.insert("clip and Adam".into(), optimiser);
         if step > 0 {
             for (name, ms) in profile {
                 let slot = shortest.entry(name).or_insert(ms);

@@ -80,7 +80,7 @@ pub(crate) fn weight_tasks<'a>(
     tasks
 }
 
-/// Several parameters of one buffer at once, in the order asked for.
+/// Several parameters of one buffer at once, in the order given.
 fn disjoint(flat: &mut [f32], params: Vec<Param>) -> Vec<&mut [f32]> {
     let mut order: Vec<usize> = (0..params.len()).collect();
     order.sort_by_key(|&i| params[i].offset);
@@ -94,7 +94,7 @@ fn disjoint(flat: &mut [f32], params: Vec<Param>) -> Vec<&mut [f32]> {
     places
 }
 
-/// Most columns of the left side in one task: a block of so many stays in the L2 while the right side
+/// Most columns of the left side in one task: a block of so many stays in L2 while the right side
 /// passes by.
 const MOST: usize = 43 * MR;
 
@@ -102,7 +102,7 @@ impl<'a> WeightGradient<'a> {
     /// Cuts into tasks, none of them much larger than two thirds of the products `per_thread`.
     fn cut(&self, dw: &'a mut [f32], db: &'a mut [f32], per_thread: usize, tasks: &mut Vec<WeightTask<'a>>) {
         let (rows, columns) = if self.transposed { (self.dout, self.x) } else { (self.x, self.dout) };
-        // The right side is copied once per task. One that passes by a whole narrow side is not copied often.
+        // The right side is packed once per task. One that passes by a whole narrow side is not packed often.
         let swapped = rows.cols > MOST && columns.cols <= MOST;
         let right_is_dout = self.transposed == swapped;
         let count = match swapped {

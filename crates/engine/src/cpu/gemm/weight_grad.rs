@@ -112,28 +112,32 @@ struct Side {
     at: *const f32,
     /// How far rows lie apart.
     step: usize,
-    /// Where rows are copied to on the way, or null.
-    copy: *mut f32,
+    /// Where rows are packed to on the way, or null.
+    pack_to: *mut f32,
 }
 
 impl Side {
     /// Where it lies, from a column on.
     #[inline(always)]
     fn of(side: Mat, col: usize) -> Self {
-        Self { at: side.data[col..].as_ptr(), step: side.row_stride, copy: ptr::null_mut() }
+        Self { at: side.data[col..].as_ptr(), step: side.row_stride, pack_to: ptr::null_mut() }
     }
 
     /// Rows of so many values, one after the other.
     #[inline(always)]
     fn packed(place: &[f32], step: usize) -> Self {
-        Self { at: place.as_ptr(), step, copy: ptr::null_mut() }
+        Self { at: place.as_ptr(), step, pack_to: ptr::null_mut() }
     }
 
-    /// The same from a later value on, of rows that are copied `width` values apart.
+    /// The same from a later value on, of rows that are packed `width` values apart.
     #[inline(always)]
     fn advanced(self, [rows, cols]: [usize; 2], width: usize) -> Self {
-        let copy = if self.copy.is_null() { self.copy } else { self.copy.wrapping_add(rows * width + cols) };
-        Self { at: self.at.wrapping_add(rows * self.step + cols), copy, ..self }
+        let pack_to = if self.pack_to.is_null() {
+            self.pack_to
+        } else {
+            self.pack_to.wrapping_add(rows * width + cols)
+        };
+        Self { at: self.at.wrapping_add(rows * self.step + cols), pack_to, ..self }
     }
 }
 
@@ -164,23 +168,23 @@ impl<S: Simd> Microkernel<S> for OuterTiles<'_, '_> {
         let a = match packed_a {
             PackedA::Packed(packed_a) if N == MR => Side::packed(&packed_a[row * KC..], MR),
             PackedA::ToPack(packed_a) if N == MR => {
-                Side { copy: packed_a[row * KC..].as_mut_ptr(), ..Side::of(*left, row) }
+                Side { pack_to: packed_a[row * KC..].as_mut_ptr(), ..Side::of(*left, row) }
             }
             _ => Side::of(*left, row),
         };
         let b = match row == 0 && right.cols == NR {
-            true => Side { copy: packed_b.as_mut_ptr(), ..Side::of(*right, 0) },
+            true => Side { pack_to: packed_b.as_mut_ptr(), ..Side::of(*right, 0) },
             false => Side::packed(packed_b, NR),
         };
         let prefetches = to.prefetches(row, N, depth, upcoming, &mut Prefetcher::default());
         for col in (0..to.cols).step_by(R * S::F32_LANES) {
             let b = b.advanced([0, col], NR);
-            let copies = [N == MR && col == 0 && !a.copy.is_null(), !b.copy.is_null()];
+            let packs = [N == MR && col == 0 && !a.pack_to.is_null(), !b.pack_to.is_null()];
             // SAFETY: the sides have as many rows as `left` and `right`, which lie within their data; panels are as deep as
             // a block. There are `N` columns of `left` from `row` on, and `R` registers of `right` from `col` on
-            // where it is a whole panel, or of its copy, which is as wide as one. `prefetches` has checked the place.
+            // where it is a whole panel, or of packed B, which is as wide as one. `prefetches` has checked the place.
             unsafe {
-                let sums = match copies {
+                let sums = match packs {
                     // Most tiles are these: distances that are known need no instructions.
                     [false, false] if N == MR && (a.step, b.step) == (MR, NR) => {
                         let sides = [Side { step: MR, ..a }, Side { step: NR, ..b }];
@@ -198,12 +202,12 @@ impl<S: Simd> Microkernel<S> for OuterTiles<'_, '_> {
     }
 }
 
-/// sums`[r]` = Σ_k a`[k][r]` · b`[k]`, each in `R` registers; copies a, or b, if asked to.
+/// sums`[r]` = Σ_k a`[k][r]` · b`[k]`, each in `R` registers; packs a, or b, where that is said.
 ///
 /// # Safety
-/// `depth` rows of both sides must exist: `N` values of the first, `R` registers of the second; as much in copies.
+/// `depth` rows of both sides must exist: `N` values of the first, `R` registers of the second; as much where they are packed.
 #[inline(always)]
-unsafe fn sums<S: Simd, const N: usize, const R: usize, const COPY_A: bool, const COPY_B: bool>(
+unsafe fn sums<S: Simd, const N: usize, const R: usize, const PACK_A: bool, const PACK_B: bool>(
     simd: S,
     [mut a, mut b]: [Side; 2],
     depth: usize,
@@ -214,13 +218,13 @@ unsafe fn sums<S: Simd, const N: usize, const R: usize, const COPY_A: bool, cons
         prefetches.issue(round);
         for k in 0..ROUND {
             // SAFETY: promised by the caller.
-            unsafe { add_products::<S, N, R, COPY_A, COPY_B>(simd, &mut sums, [a, b], k) };
+            unsafe { add_products::<S, N, R, PACK_A, PACK_B>(simd, &mut sums, [a, b], k) };
         }
         (a, b) = (a.advanced([ROUND, 0], MR), b.advanced([ROUND, 0], NR));
     }
     for k in 0..depth % ROUND {
         // SAFETY: promised by the caller.
-        unsafe { add_products::<S, N, R, COPY_A, COPY_B>(simd, &mut sums, [a, b], k) };
+        unsafe { add_products::<S, N, R, PACK_A, PACK_B>(simd, &mut sums, [a, b], k) };
     }
     sums
 }
@@ -230,7 +234,7 @@ unsafe fn sums<S: Simd, const N: usize, const R: usize, const COPY_A: bool, cons
 /// # Safety
 /// As for [`sums`], row k of both.
 #[inline(always)]
-unsafe fn add_products<S: Simd, const N: usize, const R: usize, const COPY_A: bool, const COPY_B: bool>(
+unsafe fn add_products<S: Simd, const N: usize, const R: usize, const PACK_A: bool, const PACK_B: bool>(
     simd: S,
     sums: &mut [[S::f32s; R]; N],
     [a, b]: [Side; 2],
@@ -240,11 +244,11 @@ unsafe fn add_products<S: Simd, const N: usize, const R: usize, const COPY_A: bo
     // SAFETY: promised by the caller; a vector of floats may lie anywhere when read unaligned.
     unsafe {
         let row: [S::f32s; R] = b.at.cast::<[S::f32s; R]>().read_unaligned();
-        if COPY_B {
-            b.copy.cast::<[S::f32s; R]>().write_unaligned(row);
+        if PACK_B {
+            b.pack_to.cast::<[S::f32s; R]>().write_unaligned(row);
         }
-        if COPY_A {
-            a.copy.cast::<[f32; N]>().write_unaligned(a.at.cast::<[f32; N]>().read_unaligned());
+        if PACK_A {
+            a.pack_to.cast::<[f32; N]>().write_unaligned(a.at.cast::<[f32; N]>().read_unaligned());
         }
         for (r, sums) in sums.iter_mut().enumerate() {
             let factor = simd.splat_f32s(*a.at.add(r));
