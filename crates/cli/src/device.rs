@@ -24,9 +24,9 @@ enum Choice {
 enum PrecisionChoice {
     /// float32 throughout
     Float32,
-    /// float32 in memory, products with 10-bit mantissas
+    /// float32 in memory, matmuls with 10-bit mantissas
     Tf32,
-    /// Activations and products in bf16; weights and sums in float32
+    /// Activations and matmuls in bf16; weights and sums in float32
     Bf16,
 }
 

@@ -1,4 +1,4 @@
-// Runs prompts.cu on a processor, for its test: a block's threads are coroutines that take turns between barriers, in
+// Runs prompts.cu on the CPU, for its test: a block's threads are coroutines that take turns between barriers, in
 // ascending and in descending order. What two threads do to each other without a barrier differs between the orders.
 // Shared memory is filled with NaN before each block, and the outputs before each launch.
 
@@ -25,7 +25,7 @@ extern char __start_shared[], __stop_shared[];
 static ucontext_t scheduler, threads[THREADS];
 static bool ended[THREADS];
 static float tokens[BATCH * 2 * POINTS * FEATURES], targets[BATCH * POINTS];
-static std::vector<StepRow> rows;
+static std::vector<ScheduleRow> rows;
 static u64 progress[2];
 
 static void __syncthreads() { swapcontext(&threads[threadIdx.x], &scheduler); }
@@ -64,7 +64,7 @@ int main(int count, char** arguments) {
     FILE* file = fopen(arguments[1], "wb");
     progress[0] = strtoull(arguments[2], nullptr, 10);
     progress[1] = strtoull(arguments[3], nullptr, 10);
-    rows.assign(progress[0] - progress[1] + 2, StepRow{0, 0, -1, 0});
+    rows.assign(progress[0] - progress[1] + 2, ScheduleRow{0, 0, -1, 0});
     for (int i = 4; i < count; ++i) {
         rows[progress[0] - progress[1]].dims = atoi(arguments[i]);
         for (int descending = 0; descending < 2; ++descending) {

@@ -2,7 +2,7 @@
 //!
 //! The kernel (`prompts.cu`) is compiled at run time for one task and one batch shape: everything but the step's number
 //! and the dimensions in use is a constant in its source. Arithmetic is in double precision with the same draws, so a
-//! number differs from the processor's only where logarithm, sine or the order of a sum round differently.
+//! number differs from the CPU's only where logarithm, sine or the order of a sum round differently.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ const THREADS: usize = 256;
 const SHARED_DOUBLES: usize = 48 * 1024 / 8;
 
 /// Source of a kernel that samples one training batch:
-/// `sample(float* tokens, float* targets, const StepRow* rows, const unsigned long long* progress)`, launched with
+/// `sample(float* tokens, float* targets, const ScheduleRow* rows, const unsigned long long* progress)`, launched with
 /// `batch` blocks of [`threads`](Self::threads) threads and no dynamic shared memory. Tokens are as
 /// [`tokens`](crate::networks::tokens) lays them out; every element is written. The row in use is
 /// `rows[progress[0] - progress[1]]`, the prompts are `progress[0] * batch ..`.
@@ -40,7 +40,7 @@ pub struct DeviceSampler {
 
 impl DeviceSampler {
     /// The sampler of `points` points in up to `features` dimensions. `None` where a device cannot sample this: a
-    /// function or law without a description for devices, or a prompt whose parts do not fit into shared memory (in 20
+    /// function or distribution without a description for devices, or a prompt that does not fit into shared memory (in 20
     /// dimensions, networks of more than about 250 hidden units).
     pub fn new(
         function: &str,
@@ -141,7 +141,7 @@ impl Constants<'_> {
             DeviceInputs::Gaussian => (0, 1),
             DeviceInputs::Skewed { .. } => (2 * features * features, 2),
         };
-        // Beside these: parts of labels, one for each thread or each point; a permutation; padding.
+        // Beside these: partial sums of labels, one for each thread or each point; a permutation; padding.
         let whole = weights + basis + self.threads + features + 8;
         let per_point = copies * features + 2;
         let room = SHARED_DOUBLES.checked_sub(whole)? / per_point / 4 * 4;

@@ -1,4 +1,4 @@
-// Prompts of one training step: the numbers that Task::sample draws, one block of threads per prompt.
+// Prompts of one training step: the numbers that Task::sample draws, one thread block per prompt.
 //
 // sampling/mod.rs puts #define lines in front of this text: BATCH, POINTS, FEATURES, THREADS, CHUNK (points held in
 // shared memory at once, a multiple of 4 so that a chunk begins with a whole Philox block), NOISE, the streams' keys,
@@ -6,7 +6,7 @@
 
 typedef unsigned long long u64;
 
-struct StepRow { float rate; float root; int dims; int pad; };
+struct ScheduleRow { float rate; float root; int dims; int pad; };
 
 #define LINEAR 1
 #define QUADRATIC 2
@@ -84,7 +84,7 @@ __device__ void draw(const Normals (&streams)[N]) {
 }
 
 // Function classes. Each has normals(dims), how many normals its stream begins with; complete(), what thread 0 does
-// to them before use; part(), share `slice` of SLICES of f(x); and value(), f(x) from the sum of its parts.
+// to them before use; partial(), slice `slice` of SLICES of the sum in f(x); and value(), f(x) from the sum of its partials.
 
 #if FUNCTION == LINEAR
 
@@ -107,7 +107,7 @@ __device__ void complete(double* w, int* order, u64 index, int dims) {
     }
 }
 
-__device__ double part(const double* w, const double* x, u64, int dims, int) {
+__device__ double partial(const double* w, const double* x, u64, int dims, int) {
     double sum = 0.0;
     for (int j = 0; j < dims; ++j) sum += w[j] * x[j];
     return sum;
@@ -124,7 +124,7 @@ __device__ constexpr int normals(int dims) { return dims; }
 
 __device__ void complete(double*, int*, u64, int) {}
 
-__device__ double part(const double* w, const double* x, u64, int dims, int) {
+__device__ double partial(const double* w, const double* x, u64, int dims, int) {
     double sum = 0.0;
     for (int j = 0; j < dims; ++j) sum += w[j] * x[j] * x[j];
     return sum;
@@ -134,7 +134,7 @@ __device__ double value(double sum) { return sum / sqrt(3.0); }
 
 #elif FUNCTION == TWO_LAYER
 
-// As many shares of the hidden units as keep every thread busy.
+// As many slices of the hidden units as keep every thread busy.
 constexpr int SLICES = THREADS < 2 * CHUNK ? 1 : THREADS / CHUNK < HIDDEN ? THREADS / CHUNK : HIDDEN;
 constexpr bool SPARSE = false;
 
@@ -143,7 +143,7 @@ __device__ constexpr int normals(int dims) { return HIDDEN * (dims + 1) + (BIAS 
 
 __device__ void complete(double*, int*, u64, int) {}
 
-__device__ double part(const double* first, const double* x, u64, int dims, int slice) {
+__device__ double partial(const double* first, const double* x, u64, int dims, int slice) {
     constexpr int TOGETHER = 8; // units that share a read of x
     const double* second = first + HIDDEN * dims;
     const double* bias = second + HIDDEN;
@@ -182,7 +182,7 @@ __device__ constexpr int normals(int) { return 0; }
 
 __device__ void complete(double*, int*, u64, int) {}
 
-__device__ double part(const double*, const double* x, u64 index, int dims, int) {
+__device__ double partial(const double*, const double* x, u64 index, int dims, int) {
     constexpr unsigned NODES = (1u << DEPTH) - 1;
     unsigned node = 0;
     for (int level = 0; level < DEPTH; ++level) {
@@ -203,7 +203,7 @@ __device__ double value(double sum) { return sum; }
 struct Shared {
     double weights[normals(FEATURES) + 1]; // an array of none is not C++
     double xs[CHUNK * FEATURES];
-    double parts[SLICES * CHUNK]; // parts of labels, slice by slice; the first slice ends as the labels
+    double partials[SLICES * CHUNK]; // partial sums of labels, slice by slice; the first slice ends as the labels
     double noise[NOISE > 0.0 ? CHUNK : 1];
     int order[SPARSE ? FEATURES : 1];
 #if INPUTS == SKEWED
@@ -225,7 +225,7 @@ __device__ double root_of_eigenvalue(double raw, double kappa, int dims) {
 
 // root[k,i] = Q[i,k]·√λ_k, with QR = matrix and R's diagonal positive: Householder reflections, applied to the
 // identity as well, which becomes Qᵀ. A thread has a column of one of the two matrices; each computes the norm of the
-// reflected column for itself, so that a step has one barrier. The columns of `matrix` end as no use to anybody.
+// reflected column for itself, so that a step has one barrier. The columns of `matrix` are scratch.
 __device__ void make_root(double* matrix, double* root, double kappa, int dims) {
     const double large = root_of_eigenvalue(kappa, kappa, dims), small = root_of_eigenvalue(1.0, kappa, dims);
     for (int i = threadIdx.x; i < dims * dims; i += THREADS) root[i] = i / dims == i % dims ? 1.0 : 0.0;
@@ -255,15 +255,15 @@ __device__ void make_root(double* matrix, double* root, double kappa, int dims) 
 }
 
 #elif INPUTS != GAUSSIAN
-#error "INPUTS is not a known law"
+#error "INPUTS is not a known distribution"
 #endif
 
-// Two blocks to a multiprocessor are as many as batches of 256 need; ptxas would save registers for more.
+// An occupancy of two blocks per multiprocessor is what batches of 256 need; ptxas would save registers for more.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    sample(float* tokens, float* targets, const StepRow* rows, const u64* progress) {
+    sample(float* tokens, float* targets, const ScheduleRow* rows, const u64* progress) {
     __shared__ Shared shared;
     const u64 index = progress[0] * BATCH + blockIdx.x;
-    const StepRow row = rows[progress[0] - progress[1]];
+    const ScheduleRow row = rows[progress[0] - progress[1]];
     const int dims = row.dims;
     targets += (u64)blockIdx.x * POINTS;
     tokens += (u64)blockIdx.x * 2 * POINTS * FEATURES;
@@ -300,17 +300,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         for (int e = threadIdx.x; e < SLICES * CHUNK; e += THREADS) {
             const int slice = e / CHUNK, point = e % CHUNK;
             if (point < count) {
-                shared.parts[e] = part(shared.weights, shared.xs + point * dims, index, dims, slice);
+                shared.partials[e] = partial(shared.weights, shared.xs + point * dims, index, dims, slice);
             }
         }
         __syncthreads();
 
         for (int point = threadIdx.x; point < count; point += THREADS) {
             double sum = 0.0;
-            for (int slice = 0; slice < SLICES; ++slice) sum += shared.parts[slice * CHUNK + point];
+            for (int slice = 0; slice < SLICES; ++slice) sum += shared.partials[slice * CHUNK + point];
             double y = value(sum);
             if (NOISE > 0.0) y += NOISE * shared.noise[point];
-            shared.parts[point] = y;
+            shared.partials[point] = y;
             targets[first + point] = (float)y;
         }
         __syncthreads();
@@ -319,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             const int token = e / FEATURES, j = e % FEATURES, point = token / 2;
             double number = 0.0;
             if (token % 2 == 0 && j < dims) number = shared.xs[point * dims + j];
-            if (token % 2 == 1 && j == 0) number = shared.parts[point];
+            if (token % 2 == 1 && j == 0) number = shared.partials[point];
             tokens[2 * first * FEATURES + e] = (float)number;
         }
         __syncthreads();

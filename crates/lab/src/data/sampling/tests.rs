@@ -1,4 +1,4 @@
-//! The kernel against [`Task::sample`], without a device: `host.cpp` runs it on the processor.
+//! The kernel against [`Task::sample`], without a device: `host.cpp` runs it on the CPU.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -120,7 +120,7 @@ fn every_row_can_be_sampled_on_a_device() {
 }
 
 #[test]
-fn devices_draw_what_the_processor_draws() {
+fn devices_draw_what_the_cpu_draws() {
     let compiler = ["c++", "g++", "clang++"].into_iter().find(|c| runs(c));
     let Some(compiler) = compiler.filter(|_| cfg!(target_os = "linux")) else {
         eprintln!("skipped: needs a C++ compiler on Linux");
