@@ -159,8 +159,7 @@ impl Added {
 fn read_metrics(path: &Path) -> Result<Vec<Metrics>> {
     let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
     let row = |(i, line): (usize, &str)| {
-        serde_json::from_str(line)
-            .map_err(|e| Error::Content { path: path.into(), why: format!("line {}: {e}", i + 1) })
+        serde_json::from_str(line).map_err(|e| Error::content(path, format!("line {}: {e}", i + 1)))
     };
     text.lines().enumerate().map(row).collect()
 }

@@ -142,7 +142,7 @@ impl Card {
         );
         for (file, record) in &self.files {
             let path = dir.join(file);
-            let wrong = |why: String| Error::Content { path: path.clone(), why: format!("{why}; {help}") };
+            let wrong = |why: String| Error::content(&path, format!("{why}; {help}"));
             let bytes = std::fs::read(&path).map_err(|e| wrong(format!("cannot be read ({e})")))?;
             record.check(&bytes).map_err(wrong)?;
         }

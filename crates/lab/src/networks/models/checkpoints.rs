@@ -24,7 +24,7 @@ pub fn of(dir: &Path, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>
     if kept.len() < 2 {
         let why =
             "holds no checkpoints along the way; accepted: a run trained with `keep = 20` under [training]";
-        return Err(Error::Content { path: dir.join(runs::KEPT), why: why.into() });
+        return Err(Error::content(dir.join(runs::KEPT), why));
     }
     let count = kept.len();
     let open = |(i, (step, path)): (usize, (u64, PathBuf))| -> Result<(u64, Arc<dyn Learner>)> {

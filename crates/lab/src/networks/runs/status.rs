@@ -97,7 +97,7 @@ pub(super) fn lock(dir: &Path) -> Result<File> {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
-            Err(TryLockError::Error(source)) => return Err(Error::File { action: "lock", path, source }),
+            Err(TryLockError::Error(source)) => return Err(Error::file("lock", path)(source)),
         }
     }
     Err(Error::Busy(dir.into()))
