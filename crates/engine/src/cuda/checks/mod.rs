@@ -149,9 +149,12 @@ fn failures(checks: &[Check]) -> String {
 pub struct Named {
     /// What it is about.
     pub name: String,
-    run: Box<dyn Fn(&Arc<Device>) -> Result<Vec<Check>, Failure>>,
-    kernels: Box<dyn Fn(&Device) -> Vec<KernelSource>>,
+    run: Run,
+    kernels: Kernels,
 }
+
+type Run = Box<dyn Fn(&Arc<Device>) -> Result<Vec<Check>, Failure>>;
+type Kernels = Box<dyn Fn(&Device) -> Vec<KernelSource>>;
 
 impl Named {
     /// Gives a check its name.
