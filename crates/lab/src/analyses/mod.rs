@@ -27,7 +27,6 @@ use crate::networks::models;
 
 pub use kit::lab::Lab;
 pub use kit::notebook::Notebook;
-pub use kit::{DIM, LAST, POINTS, heatmap_panel, solver};
 pub use rows::beyond::{n2_emergence as emergence, n3_ablations as ablations};
 
 /// One row of the table of analyses.

@@ -8,10 +8,7 @@ pub mod notebook;
 pub mod problems;
 pub mod setting;
 
-use crate::compare::matching::Matching;
-use crate::compare::similarity::Heatmap;
 use crate::error::Result;
-use crate::findings::{HeatmapPanel, Panel};
 use crate::learners::Learner;
 use crate::solvers;
 
@@ -22,7 +19,7 @@ pub mod prelude {
     pub use super::lab::{Data, Lab};
     pub use super::notebook::Notebook;
     pub use super::setting::{Baseline, ISOTROPIC, Setting};
-    pub use super::{DIM, LAST, POINTS, heatmap_panel, solver};
+    pub use super::{DIM, LAST, POINTS, solver};
     pub use crate::analyses::{Analysis, Cost, Headline};
     pub use crate::compare::Comparison;
     pub use crate::compare::rates::Trend;
@@ -46,21 +43,4 @@ pub const LAST: usize = POINTS - 1;
 /// An algorithm by its text; analyses only name algorithms that exist.
 pub fn solver(text: &str) -> Result<Box<dyn Learner>> {
     solvers::build(text)
-}
-
-/// A heat-map with its best matches as a panel.
-pub fn heatmap_panel(title: &str, map: &Heatmap, matching: &Matching) -> Panel {
-    let rows = map.b.steps.len();
-    Panel::Heatmap(HeatmapPanel {
-        title: title.to_string(),
-        x_label: map.a.label(),
-        y_label: map.b.label(),
-        x_steps: map.a.steps.as_slice().to_vec(),
-        y_steps: map.b.steps.as_slice().to_vec(),
-        values: (0..rows).map(|j| map.mean.column(j).to_vec()).collect(),
-        value_label: map.label.to_string(),
-        best: matching.best.clone(),
-        best_interval: matching.intervals(),
-        floor: Some(map.similarity_floor()),
-    })
 }

@@ -96,8 +96,7 @@ pub fn shown(name: &str, checkpoints: &[Checkpoint]) -> Outcome {
     ];
     // the steps are log-spaced, and what happens happens late
     let chosen = checkpoints[checkpoints.len() - MAPS.min(checkpoints.len())..].iter();
-    let maps =
-        chosen.map(|at| heatmap_panel(&format!("step {}", at.step), &at.found.map, &at.found.matching));
+    let maps = chosen.map(|at| at.found.panel(&format!("step {}", at.step)));
     let outlined = format!("{caption} Outlined: best match of each layer.");
     let figures = vec![
         Figure::new("emergence", "When layers begin to match Newton's steps", caption.clone(), curves),

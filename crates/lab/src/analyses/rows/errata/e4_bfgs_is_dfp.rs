@@ -87,7 +87,7 @@ fn armijo(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .figure("armijo")
         .kind(Kind::Paper);
     let titles = ["BFGS, Armijo", "DFP, Armijo (the printed update)", "L-BFGS(5), Armijo"];
-    let panels = titles.iter().zip(&maps).map(|(title, c)| heatmap_panel(title, &c.map, &c.matching));
+    let panels = titles.iter().zip(&maps).map(|(title, c)| c.panel(title));
     let title = "Newton against quasi-Newton methods with Armijo backtracking";
     let prompts = prompts.count();
     let caption =
