@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::Findings;
-
 use crate::stats::Estimate;
 
 /// What a measured value must satisfy for its statement to hold.

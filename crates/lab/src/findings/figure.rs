@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::table::Table;
 use crate::stats::Estimate;
 
 /// One figure: one or more panels under a common caption.

@@ -1,9 +1,9 @@
 //! What an analysis returns, as plain data: claims, figures, tables.
 
-pub mod claims;
-pub mod figure;
+mod claims;
+mod figure;
 pub mod numbers;
-pub mod table;
+mod table;
 
 use serde::{Deserialize, Serialize};
 
