@@ -5,18 +5,12 @@ use std::path::PathBuf;
 /// Errors of the command line; all of them exit with code 2.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// From the laboratory.
+    /// From the laboratory, files and their contents included.
     #[error(transparent)]
     Lab(#[from] lab::Error),
     /// From the report.
     #[error(transparent)]
     Report(#[from] report::Error),
-    /// A file or directory could not be read or written.
-    #[error("cannot {action} {}: {source}", path.display())]
-    File { action: &'static str, path: PathBuf, source: std::io::Error },
-    /// A file does not hold what it should.
-    #[error("{}: {why}", path.display())]
-    Content { path: PathBuf, why: String },
     /// Arguments that do not go together.
     #[error("{0}")]
     Usage(String),
@@ -28,12 +22,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// For `map_err` on file operations.
     pub fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
-        let path = path.into();
-        move |source| Error::File { action, path, source }
+        let failed = lab::Error::file(action, path);
+        move |source| failed(source).into()
     }
 
     /// A file whose content is wrong.
     pub fn content(path: impl Into<PathBuf>, why: impl Into<String>) -> Error {
-        Error::Content { path: path.into(), why: why.into() }
+        lab::Error::content(path, why).into()
     }
 }

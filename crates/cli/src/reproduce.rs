@@ -15,10 +15,10 @@ use report::{About, Running};
 use crate::claims::{all_hold, print};
 use crate::device::DeviceArgs;
 use crate::error::Result;
+use crate::output::machine;
 use crate::{plan, progress};
 use growing::Growing;
 
-pub use crate::output::machine;
 pub use selection::Selection;
 
 /// Check the paper's statements and write a report

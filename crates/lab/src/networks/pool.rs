@@ -202,7 +202,7 @@ impl Pool<'_> {
     }
 }
 
-/// The cores, dealt out to as many runs: bits do not depend on how many a run gets. None for a single run, which has them all.
+/// The cores, divided among as many runs: bits do not depend on how many a run gets. None for a single run, which has them all.
 fn shares(runs: usize) -> Result<Vec<rayon::ThreadPool>> {
     let cores = rayon::current_num_threads();
     let share = |i: usize| {
