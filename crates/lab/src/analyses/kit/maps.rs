@@ -44,10 +44,9 @@ impl Notebook {
         let floors: String = maps.iter().map(|c| c.floor_words(setting)).collect();
         let fits: String = maps.iter().map(|c| c.describe()).collect();
         let caption = format!(
-            "{} of every layer with every step ({}, {} prompts). {note}{fits}{floors}{}",
+            "{} of every layer with every step ({}). {note}{fits}{floors}{}",
             maps[0].map.label,
-            setting.words,
-            maps[0].map.prompts(),
+            setting.about(maps[0].map.prompts()),
             maps[0].rule()
         );
         self.figure(name, title, caption, maps.iter().map(|c| c.map_panel("")));

@@ -140,6 +140,11 @@ pub const MIDDLE_RULE: &str = "Rates are fitted to the middle layers: from the f
      at errors alone, never at the matches.";
 
 impl Setting {
+    /// What was measured on how many prompts, for captions: `isotropic inputs, d=20, 1280 prompts`.
+    pub fn about(&self, prompts: usize) -> String {
+        format!("{}, {prompts} prompts", self.words)
+    }
+
     /// Its prompts.
     pub fn prompts(&self, lab: &Lab) -> Result<Arc<Prompts>> {
         lab.sample(&self.data)

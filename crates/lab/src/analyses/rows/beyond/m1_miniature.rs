@@ -51,8 +51,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.best(setting, &both);
     note.best_matches("best-matches", &both);
     let caption = format!(
-        "Mean squared error over d after all {last} pairs, with its 95 % interval ({}, {} prompts).",
-        setting.words, lab.count
+        "Mean squared error over d after all {last} pairs, with its 95 % interval ({}).",
+        setting.about(lab.count)
     );
     let curve = Series::estimates(setting.who, errors);
     let panel = LinesPanel::new(Axis::linear("layer"), Axis::log10("squared error / d"), [curve]);

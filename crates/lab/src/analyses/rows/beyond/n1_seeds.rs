@@ -94,9 +94,9 @@ fn figure(lab: &Lab, note: &mut Notebook, trained: &[Trained]) {
         panel("Error", &format!("error/d at t={LAST}"), Scale::Log10, 1e-30, of(&|t| t.errors.clone())),
     ];
     let caption = format!(
-        "Five trainings of one recipe ({}, {} prompts). Bands reach from the smallest to the largest of the five; means of \
+        "Five trainings of one recipe ({}). Bands reach from the smallest to the largest of the five; means of \
          GD steps and of errors are geometric. {MIDDLE_RULE}",
-        ISOTROPIC.words, lab.count
+        ISOTROPIC.about(lab.count)
     );
     note.figure("seeds", "Best matches and errors by layer, over five seeds", caption, panels);
 }

@@ -79,9 +79,8 @@ pub fn superlinear(lab: &Lab, note: &mut Notebook, setting: &Setting, quoted: &s
         all.as_slice().iter().copied().rev().step_by(every).collect::<Vec<_>>().into_iter().rev().collect()
     };
     let caption = format!(
-        "Mean squared error over d on the next label after t pairs ({}, {} prompts). {MIDDLE_RULE}",
-        setting.words,
-        prompts.count()
+        "Mean squared error over d on the next label after t pairs ({}). {MIDDLE_RULE}",
+        setting.about(prompts.count())
     );
     let panels = [(setting.who, &network, 12), (newton_label, &newton, 13), (setting.gd.label, &gd, 13)]
         .map(|(label, of, most)| by_pairs(label, of, &prompts, &shown(&of.steps, most)));

@@ -49,9 +49,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         Series::estimates(label, steps.map(|&s| (s as f64, error(of, s))))
     };
     let caption = format!(
-        "Mean squared error relative to the labels at t=40, with 95 % bands ({}, {} prompts).",
-        setting.words,
-        prompts.count()
+        "Mean squared error relative to the labels at t=40, with 95 % bands ({}).",
+        setting.about(prompts.count())
     );
     let curves = [
         along(setting.who, &network),

@@ -37,9 +37,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     }
     curves.push(curve("OLS", &*lab.path("ols", data, &once)?));
     let caption = format!(
-        "Mean squared error over d after t pairs, up to t = {LAST} ({}, {} prompts; values below 10⁻⁵ are drawn there).",
-        ISOTROPIC.words,
-        prompts.count()
+        "Mean squared error over d after t pairs, up to t = {LAST} ({}; values below 10⁻⁵ are drawn there).",
+        ISOTROPIC.about(prompts.count())
     );
     let y = Axis::log10("mean squared error / d").range(1e-5, 5.0);
     let panel = LinesPanel::new(Axis::linear("in-context pairs t"), y, curves).mark_x("t = d", DIM as f64);

@@ -69,9 +69,8 @@ fn transformer(lab: &Lab, note: &mut Notebook) -> Result<()> {
     steps.sort_unstable();
     steps.dedup();
     let caption = format!(
-        "Mean squared error over d after t pairs ({}, {} prompts). Best-matching Newton steps by SimE: {}. {MIDDLE_RULE}",
-        setting.words,
-        prompts.count(),
+        "Mean squared error over d after t pairs ({}). Best-matching Newton steps by SimE: {}. {MIDDLE_RULE}",
+        setting.about(prompts.count()),
         pairs.join(", ")
     );
     let panels = [
@@ -90,8 +89,7 @@ fn lstm(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.claim("first-as-good", ratio(lab.seed, &squares(1), &squares(network.steps.last())), AtMost(1.05))
         .says("LSTM: error of the first layer's read-out over the last layer's, all positions")
         .quoted("the first layer makes equally good predictions");
-    let caption =
-        format!("Mean squared error over d after t pairs ({}, {} prompts).", setting.words, prompts.count());
+    let caption = format!("Mean squared error over d after t pairs ({}).", setting.about(prompts.count()));
     let panel = by_pairs(setting.who, &network, &prompts, network.steps.as_slice());
     note.figure("progression", "Error by pairs read, layer by layer", caption, [panel]);
     Ok(())

@@ -81,9 +81,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
             .mark_x("t = d", DIM as f64)
     };
     let caption = format!(
-        "Mean cosine of w̃_t of a layer and of each algorithm at its best step for that layer ({}, {} prompts, T=200 queries). {MIDDLE_RULE}",
-        setting.words,
-        curves[0][0][0].len()
+        "Mean cosine of w̃_t of a layer and of each algorithm at its best step for that layer ({}, T=200 queries). {MIDDLE_RULE}",
+        setting.about(curves[0][0][0].len())
     );
     let panels = shown.into_iter().zip(&curves).map(panel);
     note.figure("pairs", "Similarity of induced weights by the number of pairs", caption, panels);

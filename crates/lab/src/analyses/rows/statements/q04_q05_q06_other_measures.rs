@@ -77,10 +77,9 @@ fn own_read_out(lab: &Lab, note: &mut Notebook) -> Result<()> {
         LinesPanel { y: panel.y.clone().range(1e-5, 1e3), ..panel }
     };
     let caption = format!(
-        "Mean squared error over d after t pairs, a curve per layer ({}, {} prompts). The last layer's own read-out \
+        "Mean squared error over d after t pairs, a curve per layer ({}). The last layer's own read-out \
          is the trained network itself.",
-        setting.words,
-        prompts.count()
+        setting.about(prompts.count())
     );
     let shown = [
         ("fitted read-outs", &fitted),
@@ -106,8 +105,8 @@ fn least_squares(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let own = Series { label: setting.who.into(), ..ols.curve() };
     let curves = [own, at_most("Newton at most", &newton), at_most("GD at most", &gd)];
     let caption = format!(
-        "SimE with OLS ({}, {} prompts, 95 % band). Dashed: the most that any step of Newton and of GD has with OLS.",
-        setting.words, lab.count
+        "SimE with OLS ({}, 95 % band). Dashed: the most that any step of Newton and of GD has with OLS.",
+        setting.about(lab.count)
     );
     let panel = LinesPanel::new(Axis::linear("Transformer layers"), Axis::linear("SimE with OLS"), curves);
     note.figure("ols", "Similarity with least squares, by layer", caption, [panel]);

@@ -47,10 +47,8 @@ fn draw(lab: &Lab, note: &mut Notebook, name: &str, title: &str, all: &[(&str, &
         let path = of.layers(lab)?;
         Ok(by_pairs(label, &path, &*of.prompts(lab)?, path.steps.as_slice()))
     };
-    let caption = format!(
-        "Mean squared error over d after t pairs, layer by layer ({}, {} prompts).",
-        ISOTROPIC.words, lab.count
-    );
+    let caption =
+        format!("Mean squared error over d after t pairs, layer by layer ({}).", ISOTROPIC.about(lab.count));
     note.figure(name, title, caption, all.iter().map(panel).collect::<Result<Vec<_>>>()?);
     Ok(())
 }
@@ -76,7 +74,7 @@ fn relu_attention(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.trend("newton-linear", &newton, Trend::Linear).quoted("linear trend").figure("map");
     let both = [("softmax", &TRANSFORMER), ("ReLU", &RELU)];
     draw(lab, note, "relu", "Softmax and ReLU attention, layer by layer", &both)?;
-    let caption = format!("SimE ({}, {} prompts). {}", RELU.words, lab.count, newton.describe());
+    let caption = format!("SimE ({}). {}", RELU.about(lab.count), newton.describe());
     let panels: [Panel; 2] = [newton.map_panel("SimE with Newton").into(), newton.best_panel().into()];
     note.figure("map", "ReLU attention against Newton", caption, panels);
     Ok(())
