@@ -202,3 +202,41 @@ impl fmt::Display for Comparison {
 fn as_numbers((low, high): (u64, u64)) -> (f64, f64) {
     (low as f64, high as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::prompts::Task;
+    use crate::learners::steps::Steps;
+
+    fn newton_against_gd() -> Comparison {
+        let prompts = Task::new("linear", "gaussian", 4, 12).unwrap().sample(Seed(2), "compare", 0, 24);
+        let path =
+            |name: &str, steps: Steps| solvers::build(name).unwrap().trajectory(&prompts, &steps).unwrap();
+        let (newton, gd) = (path("newton", Steps::range(0, 14)), path("gd", Steps::powers_of_two(0, 11)));
+        Comparison::of_errors(&newton, &gd, &prompts).unwrap()
+    }
+
+    #[test]
+    fn the_order_of_choices_does_not_matter() {
+        let one = newton_against_gd().over((3, 14)).resampled(Seed(1));
+        let other = newton_against_gd().resampled(Seed(1)).over((3, 14));
+        assert_eq!(one.per_step(Trend::Exponential), other.per_step(Trend::Exponential));
+        assert_eq!(one.evidence(Trend::Linear), other.evidence(Trend::Linear));
+        assert_eq!((one.range(), one.last_step()), (Some((3, 14)), other.last_step()));
+        let whole = newton_against_gd();
+        assert_eq!(one.matching.best, whole.matching.best, "resampling changes intervals alone");
+        let (sure, alone) = (one.last_similarity(), whole.last_similarity());
+        assert!((sure.value - alone.value).abs() < 1e-12 && sure.low < sure.high && alone.low.is_nan());
+    }
+
+    #[test]
+    fn what_cannot_be_fitted_is_said() {
+        let found = newton_against_gd().over(None);
+        assert!(found.fit.is_none() && found.per_step(Trend::Linear).value.is_nan());
+        assert!(found.describe().starts_with("Too few"));
+        assert_eq!(found.title(), "Newton against GD");
+        assert_eq!(newton_against_gd().named("mine").title(), "mine against GD");
+        assert!(found.with_floor(f64::NAN).floor.is_nan());
+    }
+}
