@@ -12,13 +12,7 @@ pub const ROW: SolverRow = SolverRow {
     summary: "w = Xᵀy/t, the mean of yᵢxᵢ",
     cite: "Garg et al. 2022",
     settings: &[],
-    properties: Properties {
-        label: "averaging",
-        rotation_equivariant: true,
-        linear: true,
-        exact_after: None,
-        closed_form: false,
-    },
+    properties: Properties::of("averaging"),
     build: |settings| Ok(Classical::direct(settings, 0.0, Averaging)),
 };
 

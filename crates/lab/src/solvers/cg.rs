@@ -13,13 +13,7 @@ pub const ROW: SolverRow = SolverRow {
     summary: "conjugate gradient on Sw = c",
     cite: "Hestenes and Stiefel 1952",
     settings: &[LAMBDA],
-    properties: Properties {
-        label: "CG",
-        rotation_equivariant: true,
-        linear: true,
-        exact_after: Some(40),
-        closed_form: false,
-    },
+    properties: Properties { exact_after: Some(40), ..Properties::of("CG") },
     build: |settings| {
         let lambda = settings.number("lambda", 0.0, f64::MAX)?;
         Ok(Classical::iterative(settings, lambda, Steps::range(0, 25), Iterative::new(Cg)))

@@ -13,13 +13,7 @@ pub const ROW: SolverRow = SolverRow {
     summary: "Chebyshev semi-iteration on the interval [λmin, λmax] of S's positive eigenvalues",
     cite: "Golub and Varga 1961",
     settings: &[LAMBDA],
-    properties: Properties {
-        label: "Chebyshev",
-        rotation_equivariant: true,
-        linear: true,
-        exact_after: Some(2000),
-        closed_form: false,
-    },
+    properties: Properties { exact_after: Some(2000), ..Properties::of("Chebyshev") },
     build: |settings| {
         let lambda = settings.number("lambda", 0.0, f64::MAX)?;
         Ok(Classical::iterative(settings, lambda, Steps::powers_of_two(0, 10), Iterative::new(Chebyshev)))

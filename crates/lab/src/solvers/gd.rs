@@ -24,13 +24,7 @@ pub const ROW: SolverRow = SolverRow {
         LAMBDA,
         form("closed"),
     ],
-    properties: Properties {
-        label: "GD",
-        rotation_equivariant: true,
-        linear: true,
-        exact_after: Some(20_000),
-        closed_form: true,
-    },
+    properties: Properties { exact_after: Some(20_000), closed_form: true, ..Properties::of("GD") },
     build: |settings| {
         let solver = Gd { eta: StepSize::read(settings)? };
         let algorithm = Iterative { solver, form: settings.choice("form", Form::CHOICES)? };

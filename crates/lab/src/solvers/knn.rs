@@ -12,13 +12,7 @@ pub const ROW: SolverRow = SolverRow {
     summary: "k nearest neighbours: the mean label of the k closest inputs",
     cite: "Fix and Hodges 1951",
     settings: &[Setting { name: "k", default: "3", help: "neighbours, 1 to 1000" }],
-    properties: Properties {
-        label: "k-NN",
-        rotation_equivariant: true,
-        linear: false,
-        exact_after: None,
-        closed_form: false,
-    },
+    properties: Properties { linear: false, ..Properties::of("k-NN") },
     build: |settings| Ok(Classical::direct(settings, 0.0, Knn { k: settings.whole("k", 1, 1000)? })),
 };
 

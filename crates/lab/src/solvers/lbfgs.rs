@@ -26,13 +26,7 @@ pub const ROW: SolverRow = SolverRow {
         line_search::SETTING,
         LAMBDA,
     ],
-    properties: Properties {
-        label: "L-BFGS",
-        rotation_equivariant: true,
-        linear: true,
-        exact_after: Some(400),
-        closed_form: false,
-    },
+    properties: Properties { exact_after: Some(400), ..Properties::of("L-BFGS") },
     build: |settings| {
         let solver = Lbfgs {
             memory: settings.whole("memory", 1, 1000)?,

@@ -26,11 +26,9 @@ pub const ROW: SolverRow = SolverRow {
         },
     ],
     properties: Properties {
-        label: "two-layer network",
         rotation_equivariant: false,
         linear: false,
-        exact_after: None,
-        closed_form: false,
+        ..Properties::of("two-layer network")
     },
     build: |settings| {
         let algorithm = MlpGd {

@@ -48,6 +48,13 @@ pub struct Properties {
     pub closed_form: bool,
 }
 
+impl Properties {
+    /// What most promise: rotation-equivariant and linear.
+    pub const fn of(label: &'static str) -> Properties {
+        Properties { label, rotation_equivariant: true, linear: true, exact_after: None, closed_form: false }
+    }
+}
+
 /// Every algorithm.
 pub const SOLVERS: &[SolverRow] = &[
     ols::OLS,

@@ -24,21 +24,13 @@ const SETTINGS: &[Setting] = &[
     LAMBDA,
 ];
 
-const SHARED: Properties = Properties {
-    label: "heavy ball",
-    rotation_equivariant: true,
-    linear: true,
-    exact_after: Some(2000),
-    closed_form: false,
-};
-
 /// Registry row.
 pub const HEAVY_BALL: SolverRow = SolverRow {
     name: "heavy-ball",
     summary: "gradient descent with Polyak's momentum",
     cite: "Polyak 1964",
     settings: SETTINGS,
-    properties: SHARED,
+    properties: Properties { exact_after: Some(2000), ..Properties::of("heavy ball") },
     build: |settings| build(settings, Kind::HeavyBall),
 };
 
@@ -48,7 +40,7 @@ pub const NESTEROV: SolverRow = SolverRow {
     summary: "Nesterov's accelerated gradient",
     cite: "Nesterov 1983",
     settings: SETTINGS,
-    properties: Properties { label: "Nesterov", ..SHARED },
+    properties: Properties { exact_after: Some(2000), ..Properties::of("Nesterov") },
     build: |settings| build(settings, Kind::Nesterov),
 };
 

@@ -24,13 +24,7 @@ pub const ROW: SolverRow = SolverRow {
         LAMBDA,
         form("iterated"),
     ],
-    properties: Properties {
-        label: "Newton",
-        rotation_equivariant: true,
-        linear: true,
-        exact_after: Some(24),
-        closed_form: true,
-    },
+    properties: Properties { exact_after: Some(24), closed_form: true, ..Properties::of("Newton") },
     build: |settings| {
         let solver = Newton { alpha: Alpha::read(settings)? };
         let algorithm = Iterative { solver, form: settings.choice("form", Form::CHOICES)? };

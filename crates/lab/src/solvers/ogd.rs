@@ -20,13 +20,7 @@ pub const ROW: SolverRow = SolverRow {
         default: "0",
         help: "w before the first pair: 0, or a seed (a whole number from 1) for w ~ N(0, I) per prompt",
     }],
-    properties: Properties {
-        label: "online GD",
-        rotation_equivariant: true,
-        linear: true,
-        exact_after: Some(20_000),
-        closed_form: false,
-    },
+    properties: Properties { exact_after: Some(20_000), ..Properties::of("online GD") },
     build: |settings| {
         let seed = settings.whole("start", 0, usize::MAX)? as u64;
         Ok(Box::new(Classical {

@@ -7,21 +7,13 @@ use crate::learners::steps::Steps;
 use crate::linalg::{dot, least_squares, solve_positive_definite};
 use crate::registry::Setting;
 
-const SHARED: Properties = Properties {
-    label: "OLS",
-    rotation_equivariant: true,
-    linear: true,
-    exact_after: Some(1),
-    closed_form: false,
-};
-
 /// Registry row.
 pub const OLS: SolverRow = SolverRow {
     name: "ols",
     summary: "ordinary least squares S⁺c, the solution of minimum norm",
     cite: "Moore 1920; Penrose 1955",
     settings: &[],
-    properties: SHARED,
+    properties: Properties { exact_after: Some(1), ..Properties::of("OLS") },
     build: |settings| Ok(Classical::direct(settings, 0.0, Ols)),
 };
 
@@ -31,7 +23,7 @@ pub const RIDGE: SolverRow = SolverRow {
     summary: "ridge regression (S + λI)⁻¹c",
     cite: "Hoerl and Kennard 1970",
     settings: &[Setting { name: "lambda", default: "0.01", help: "λ > 0; σ² for labels with noise σ" }],
-    properties: Properties { label: "ridge", exact_after: None, ..SHARED },
+    properties: Properties::of("ridge"),
     build: |settings| Ok(Classical::direct(settings, settings.number("lambda", 1e-300, f64::MAX)?, Ridge)),
 };
 

@@ -13,21 +13,13 @@ use crate::registry::{Setting, Settings};
 
 const SETTINGS: &[Setting] = &[line_search::SETTING, LAMBDA];
 
-const SHARED: Properties = Properties {
-    label: "BFGS",
-    rotation_equivariant: true,
-    linear: true,
-    exact_after: Some(120),
-    closed_form: false,
-};
-
 /// Registry row.
 pub const BFGS: SolverRow = SolverRow {
     name: "bfgs",
     summary: "BFGS quasi-Newton with a named line search",
     cite: "Broyden, Fletcher, Goldfarb, Shanno 1970",
     settings: SETTINGS,
-    properties: SHARED,
+    properties: Properties { exact_after: Some(120), ..Properties::of("BFGS") },
     build: |settings| build(settings, Update::Bfgs),
 };
 
@@ -37,7 +29,7 @@ pub const DFP: SolverRow = SolverRow {
     summary: "DFP quasi-Newton, the update that the paper prints under the name BFGS (erratum E4)",
     cite: "Davidon 1959; Fletcher and Powell 1963",
     settings: SETTINGS,
-    properties: Properties { label: "DFP", ..SHARED },
+    properties: Properties { exact_after: Some(120), ..Properties::of("DFP") },
     build: |settings| build(settings, Update::Dfp),
 };
 

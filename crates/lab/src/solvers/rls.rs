@@ -16,13 +16,7 @@ pub const ROW: SolverRow = SolverRow {
     settings: &[Setting {
         name: "delta", default: "1e6", help: "start P = δI; equals ridge with λ = 1/δ"
     }],
-    properties: Properties {
-        label: "RLS",
-        rotation_equivariant: true,
-        linear: true,
-        exact_after: None,
-        closed_form: false,
-    },
+    properties: Properties::of("RLS"),
     build: |settings| {
         let delta = settings.number("delta", 1e-300, 1e300)?;
         Ok(Classical::direct(settings, 0.0, Rls { delta }))
