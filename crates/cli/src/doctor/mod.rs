@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use engine::cuda::checks::{Outcome, Verdict};
+use engine::cuda::checks::{Failure, Outcome};
 use engine::cuda::{self, CudaError};
 use serde_json::{Value, json};
 
@@ -108,17 +108,18 @@ impl Page {
         }
     }
 
-    fn outcome(&mut self, group: &str, name: &str, Outcome { worst, verdict }: &Outcome) {
+    fn outcome(&mut self, group: &str, name: &str, outcome: &Outcome) {
+        let (worst, (word, why)) = (outcome.worst.as_ref(), outcome.words());
         let number = |value: f64| if value == 0.0 { "0".to_string() } else { format!("{value:.1e}") };
         let [error, tolerance] =
-            worst.as_ref().map_or_else(Default::default, |w| [number(w.error), number(w.tolerance)]);
-        let note = verdict.why().map_or(String::new(), |why| format!(": {why}"));
-        let (width, word) = (NAME - 2, verdict.word());
+            worst.map_or_else(Default::default, |w| [number(w.error), number(w.tolerance)]);
+        let note = why.map_or(String::new(), |why| format!(": {why}"));
+        let width = NAME - 2;
         self.line(&format!("  {name:<width$} {error:>12} {tolerance:>10}  {word}{note}"));
-        self.failed += usize::from(matches!(verdict, Verdict::Failed(_)));
+        self.failed += usize::from(matches!(outcome.verdict, Err(Failure::Failed(_))));
         self.checks.push(json!({
-            "group": group, "name": name, "verdict": word, "why": verdict.why(), "worst": worst.as_ref().map(|w| &w.name),
-            "error": worst.as_ref().map(|w| w.error), "tolerance": worst.as_ref().map(|w| w.tolerance),
+            "group": group, "name": name, "verdict": word, "why": why, "worst": worst.map(|w| &w.name),
+            "error": worst.map(|w| w.error), "tolerance": worst.map(|w| w.tolerance),
         }));
     }
 }

@@ -157,7 +157,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
             Error::Cuda(error) => error.into(),
-            other => Failure::Broken(other.to_string()),
+            other => Failure::Failed(other.to_string()),
         }
     }
 }

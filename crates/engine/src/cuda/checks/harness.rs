@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{Named, Verdict};
+use super::{Failure, Named};
 use crate::cuda::Device;
 
 /// Runs named checks as a test program does: words on the command line select by name, and every check prints `ok`, `FAILED` or
@@ -23,9 +23,9 @@ pub fn run_as_tests(checks: impl IntoIterator<Item = (String, Named)>) -> ExitCo
             continue;
         }
         let (count, verdict) = match device.as_ref().map(|device| check.run(device).verdict) {
-            Ok(Verdict::Holds) => (&mut passed, "ok".into()),
-            Ok(Verdict::Failed(why)) => (&mut failed, format!("FAILED ({why})")),
-            Ok(Verdict::NotOffered(why)) => (&mut skipped, format!("skipped (not offered: {why})")),
+            Ok(Ok(())) => (&mut passed, "ok".into()),
+            Ok(Err(Failure::Failed(why))) => (&mut failed, format!("FAILED ({why})")),
+            Ok(Err(Failure::NotOffered(why))) => (&mut skipped, format!("skipped (not offered: {why})")),
             Err(error) => (&mut skipped, format!("skipped ({error})")),
         };
         *count += 1;

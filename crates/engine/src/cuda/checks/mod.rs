@@ -53,20 +53,20 @@ pub fn relative_distance(found: &[f64], expected: &[f64], floor: f64) -> f64 {
     norm(&apart) / norm(expected).max(floor)
 }
 
-/// Why a check compared nothing.
+/// Why a check does not hold.
 #[derive(Debug, Clone)]
 pub enum Failure {
     /// The device does not offer this, which is no fault.
     NotOffered(String),
-    /// Something broke.
-    Broken(String),
+    /// A comparison is beyond its tolerance, or something broke.
+    Failed(String),
 }
 
 impl From<CudaError> for Failure {
     fn from(error: CudaError) -> Failure {
         match error {
             CudaError::Unsupported(why) => Failure::NotOffered(why),
-            other => Failure::Broken(other.to_string()),
+            other => Failure::Failed(other.to_string()),
         }
     }
 }
@@ -76,52 +76,32 @@ impl From<CudaError> for Failure {
 pub struct Outcome {
     /// The comparison that is farthest beyond its tolerance, or nearest to it.
     pub worst: Option<Check>,
-    /// Whether all hold.
-    pub verdict: Verdict,
-}
-
-/// Whether a check holds, or why not.
-#[derive(Debug, Clone)]
-pub enum Verdict {
-    /// Every comparison is within its tolerance.
-    Holds,
-    /// The device does not offer this.
-    NotOffered(String),
-    /// A comparison is beyond its tolerance, or something broke.
-    Failed(String),
-}
-
-impl Verdict {
-    /// One word or two: `ok`, `not offered`, `FAILED`.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Verdict::Holds => "ok",
-            Verdict::NotOffered(_) => "not offered",
-            Verdict::Failed(_) => "FAILED",
-        }
-    }
-
-    /// Why it does not hold.
-    pub fn why(&self) -> Option<&str> {
-        match self {
-            Verdict::Holds => None,
-            Verdict::NotOffered(why) | Verdict::Failed(why) => Some(why),
-        }
-    }
+    /// Whether every comparison is within its tolerance.
+    pub verdict: Result<(), Failure>,
 }
 
 impl Outcome {
     fn of(found: Result<Vec<Check>, Failure>) -> Outcome {
-        let (worst, verdict) = match found {
-            Err(Failure::NotOffered(why)) => (None, Verdict::NotOffered(why)),
-            Err(Failure::Broken(why)) => (None, Verdict::Failed(why)),
-            Ok(checks) => match worst(&checks) {
-                None => (None, Verdict::Failed("nothing was compared".into())),
-                Some(worst) if worst.holds() => (Some(worst.clone()), Verdict::Holds),
-                Some(worst) => (Some(worst.clone()), Verdict::Failed(failures(&checks))),
-            },
+        let checks = match found {
+            Ok(checks) => checks,
+            Err(failure) => return Outcome { worst: None, verdict: Err(failure) },
+        };
+        let worst = worst(&checks).cloned();
+        let verdict = match &worst {
+            None => Err(Failure::Failed("nothing was compared".into())),
+            Some(worst) if worst.holds() => Ok(()),
+            Some(_) => Err(Failure::Failed(failures(&checks))),
         };
         Outcome { worst, verdict }
+    }
+
+    /// The verdict in a word or two: `ok`, `not offered`, `FAILED`; and why.
+    pub fn words(&self) -> (&'static str, Option<&str>) {
+        match &self.verdict {
+            Ok(()) => ("ok", None),
+            Err(Failure::NotOffered(why)) => ("not offered", Some(why)),
+            Err(Failure::Failed(why)) => ("FAILED", Some(why)),
+        }
     }
 }
 
@@ -233,7 +213,7 @@ mod tests {
     #[test]
     fn a_check_fails_unless_everything_holds() {
         let check = |error| Check { name: "a".into(), error, tolerance: 1.0 };
-        let verdict = |found| Outcome::of(found).verdict.word();
+        let verdict = |found| Outcome::of(found).words().0;
         assert_eq!(verdict(Ok(vec![check(0.5), check(1.0)])), "ok");
         assert_eq!(verdict(Ok(vec![check(0.5), check(2.0)])), "FAILED");
         assert_eq!(verdict(Ok(vec![check(f64::NAN)])), "FAILED");
