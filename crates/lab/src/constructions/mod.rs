@@ -3,6 +3,25 @@
 //!
 //! [`Recipe`] → [`build`] → [`Construction`] (a [`Transformer`] and which of its layers are iterations) → [`Constructed`], a
 //! learner whose steps are iterations. [`mod@file`] keeps it, [`describe`] explains it, [`picture`] draws it.
+//!
+//! ```
+//! use lab::constructions::{Constructed, Recipe, Variant, build, step_limit};
+//! use lab::prelude::*;
+//!
+//! let prompts = Task::new("linear", "gaussian", 3, 7)?.sample(Seed(0), "eval", 0, 4);
+//! let (variant, pairs) = (Variant::Compact, 6);
+//! let step = step_limit(variant, &prompts, pairs) / 2.0;
+//! let recipe = Recipe { variant, iterations: 8, dim: 3, pairs, step, label_bound: 1.0 };
+//! let construction = build(&recipe)?;
+//! assert_eq!((construction.transformer.layers.len(), construction.transformer.width()), (8 + 3, 3 * 3 + 5));
+//!
+//! let transformer = Constructed::new("compact", construction);
+//! let newton = solvers::build(&transformer.solver(pairs))?;
+//! let predictions = |learner: &dyn Learner| learner.trajectory(&prompts, &Steps::range(0, 8));
+//! let off = predictions(&transformer)?.values - predictions(&*newton)?.values;
+//! assert!(off.iter().all(|v| v.abs() < 1e-9));
+//! # Ok::<(), lab::Error>(())
+//! ```
 
 mod compact;
 pub mod describe;
