@@ -79,15 +79,18 @@ struct State {
 impl Solver for Newton {
     type State = State;
 
+    /// M₀ = αS
     fn start(&self, problem: &Problem) -> State {
         let alpha = self.alpha.of(problem);
         State { m: problem.s.iter().map(|v| alpha * v).collect(), scratch: vec![0.0; problem.s.len()] }
     }
 
+    /// M ← 2M − M S M
     fn step(&self, problem: &Problem, State { m, scratch }: &mut State) {
         newton_schulz(problem.s, m, scratch, problem.dim);
     }
 
+    /// w = M c
     fn weights(&self, problem: &Problem, state: &State, w: &mut [f64]) {
         symmetric_matvec(&state.m, problem.c, w);
     }
