@@ -48,7 +48,7 @@ use clap::{FromArgMatches, Parser, Subcommand};
   iclab construct newton --out w.safetensors
                                              weights that are Newton's iteration
   iclab list solvers                         what there is
-  iclab train experiments/miniature.toml     train a network, minutes on two cores
+  iclab train experiments/miniature.toml     train a network, about a minute on two cores
   iclab sweep experiments/sweeps/miniature.toml
                                              many runs, here or on a SLURM cluster
   iclab probe runs/NAME                      a read-out for every layer of it

@@ -37,7 +37,7 @@ pub struct ReproduceArgs {
     /// Only these analyses (see `iclab list analyses`), separated by commas
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// What can be shown in four minutes: the algorithms, on fewer prompts, and a miniature network, trained first if need be
+    /// What can be shown in about a minute: the algorithms, on fewer prompts, and a miniature network, trained first if need be
     #[arg(long, conflicts_with = "from_scratch")]
     quick: bool,
     /// Train every network first, by the experiments NAME-fast.toml, and ask those; finished runs are used again

@@ -24,7 +24,7 @@ pub struct PaperNetwork {
     pub points: usize,
 }
 
-/// A network of our own, small enough to be trained in a minute or two on two cores.
+/// A network of our own, small enough to be trained in about a minute on two cores.
 pub const MINIATURE: &str = "miniature";
 /// How the names of networks trained by the paper's recipe end.
 const BY_THE_PAPER: &str = "-paper";
