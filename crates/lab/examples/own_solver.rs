@@ -36,3 +36,20 @@ fn main() -> Result<()> {
     print!("{}\n{found}", found.title());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_converges_like_any_other() {
+        main().unwrap();
+        let prompts = Task::new("linear", "gaussian", 5, 16).unwrap().sample(Seed(0), "eval", 0, 256);
+        let kaczmarz = Iterative::new(Kaczmarz).learner("kaczmarz", Steps::powers_of_two(0, 10));
+        let own = kaczmarz.trajectory(&prompts, &kaczmarz.default_steps()).unwrap();
+        let newton = solvers::build("newton").unwrap().trajectory(&prompts, &Steps::range(0, 24)).unwrap();
+        let steps = Comparison::of_errors(&own, &newton, &prompts).unwrap().best_steps();
+        assert_eq!(steps.len(), 11);
+        assert!(steps.windows(2).all(|w| w[0] <= w[1]) && steps[10] > steps[0], "{steps:?}");
+    }
+}
