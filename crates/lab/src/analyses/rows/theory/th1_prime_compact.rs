@@ -44,7 +44,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let sizes = [
         ("layers", "Layers beyond k", constant(&extra), 3.0),
         ("width", "Width beyond 3d", constant(&beyond), 5.0),
-        ("heads", "Heads", heads, 2.0),
+        ("heads", "Heads per layer", heads, 2.0),
     ];
     for (name, says, found, right) in sizes {
         note.claim(name, found, Within(right, right)).says(says).kind(Kind::Reference);
