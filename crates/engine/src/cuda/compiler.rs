@@ -58,7 +58,7 @@ impl KernelSource {
         Self { name, text }
     }
 
-    /// The kernel `sample` of a [`Feed::Kernel`](super::Feed::Kernel).
+    /// The kernel `sample` of a [`Feed::Kernel`](crate::trainer::Feed::Kernel).
     pub fn sampler(precision: Precision, text: &str) -> Self {
         Self::new("sample", precision, &[], &[text])
     }

@@ -10,7 +10,7 @@ use super::graph::{Launch, MAIN, Streams};
 use super::memory::DeviceMemory;
 use super::runner::read_floats;
 
-/// Runs the kernel `sample` of a [`Feed::Kernel`](super::Feed::Kernel) once, as step `step` with `dims` dimensions in use:
+/// Runs the kernel `sample` of a [`Feed::Kernel`](crate::trainer::Feed::Kernel) once, as step `step` with `dims` dimensions in use:
 /// tokens `[batch, 2·points, features]` and targets `[batch, points]`.
 pub fn sample_once(
     device: &Arc<Device>,
