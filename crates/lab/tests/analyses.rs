@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lab::analyses::{ANALYSES, Analysis, Lab, NotRun, run};
 use lab::compare::matching;
 use lab::compare::similarity::{Metric, View, of_errors};
-use lab::findings::{Claim, Findings, Verdict};
+use lab::findings::{Chapter, Claim, Counts, Findings, Kind, Verdict};
 use lab::learners::Unit;
 use lab::networks::models::{NETWORKS, Networks};
 use lab::networks::{NetworkSpec, Weights};
@@ -157,6 +157,7 @@ fn every_analysis_gives_claims_with_figures_and_says_why_one_fails() {
             assert!(claim.id.starts_with(&format!("{row}.")), "{} of {}", claim.id, analysis.id);
             assert!(ids.insert(claim.id.clone()), "{} occurs twice", claim.id);
             assert!(claim.statement.len() > 5, "{} says nothing", claim.id);
+            assert_eq!(claim.network.is_empty(), analysis.needs.is_empty(), "{} asks whom?", claim.id);
             assert_eq!(claim.verdict == Verdict::Fails, !claim.why.is_empty(), "{}: why?", claim.id);
             let shown = claim.figure.as_ref().unwrap_or_else(|| panic!("{} has no figure", claim.id));
             assert!(found.figures.iter().any(|f| f.id == *shown), "{}: no figure {shown}", claim.id);
@@ -191,6 +192,40 @@ fn every_row_has_a_place_of_its_own_and_a_file_named_after_it() {
         }
     }
     assert_eq!(found, ANALYSES.len(), "every row is found in a file");
+}
+
+#[test]
+fn every_row_about_the_paper_says_where_the_paper_has_it() {
+    for row in ANALYSES.iter() {
+        let beyond = row.chapter == Chapter::Beyond;
+        // E7 is about the step size in the authors' code, which the paper does not print
+        assert_eq!(row.paper.is_none(), beyond || row.id == "E7", "{}: where in the paper?", row.id);
+        let Some((label, section)) = row.paper else { continue };
+        let number = row.id.split('-').next().unwrap();
+        if let Some(figure) = number.strip_prefix('F') {
+            assert_eq!(label, format!("Figure {figure}"), "{}", row.id);
+        }
+        let numbered =
+            section.split('.').all(|part| part.parse::<u32>().is_ok() || ["A", "B"].contains(&part));
+        assert!(numbered, "{}: section {section}", row.id);
+    }
+}
+
+#[test]
+fn claims_are_counted_by_whose_statements_they_are() {
+    let found: Vec<Findings> =
+        ["F26", "E3", "REF", "TH1-prime"].map(|id| run(row(id), &Lab::new(Seed(0), 24)).unwrap()).into();
+    let kinds = |id: &str| {
+        let found = found.iter().find(|f| f.analysis == id).unwrap();
+        Counts::by_kind(&found.claims).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("F26"), [Kind::Paper, Kind::Reference]);
+    assert_eq!(kinds("E3"), [Kind::Erratum]);
+    assert_eq!(kinds("REF"), [Kind::Reference]);
+    assert_eq!(kinds("TH1-prime"), [Kind::Paper, Kind::Beyond]);
+    let claims = || found.iter().flat_map(|f| &f.claims);
+    let split: usize = Counts::by_kind(claims().collect::<Vec<_>>()).iter().map(|(_, c)| c.total()).sum();
+    assert_eq!(split, claims().count(), "every claim is of one kind");
 }
 
 #[test]

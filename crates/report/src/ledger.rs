@@ -1,39 +1,10 @@
 //! The ledger of claims: counts, the words for a bound and a verdict, and its form for a terminal.
 
 use lab::analyses::NotRun;
+pub use lab::findings::Counts;
 use lab::findings::{Bound, Claim, Findings, Kind, Verdict};
 
 use crate::text::{format_number, wrap_by};
-
-/// How many claims hold, fail, or are undefined in the paper.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Counts {
-    /// Bounds met.
-    pub holds: usize,
-    /// Bounds not met.
-    pub fails: usize,
-    /// Nothing in the paper decides.
-    pub undefined: usize,
-}
-
-impl Counts {
-    /// Counts the claims.
-    pub fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Counts {
-        claims.into_iter().fold(Counts::default(), |mut counts, claim| {
-            match claim.verdict {
-                Verdict::Holds => counts.holds += 1,
-                Verdict::Fails => counts.fails += 1,
-                Verdict::Undefined => counts.undefined += 1,
-            }
-            counts
-        })
-    }
-
-    /// All claims.
-    pub fn total(self) -> usize {
-        self.holds + self.fails + self.undefined
-    }
-}
 
 /// A verdict in one word, as a sign that needs no colour, and as an ANSI colour.
 pub fn verdict_marks(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
@@ -46,11 +17,7 @@ pub fn verdict_marks(verdict: Verdict) -> (&'static str, &'static str, &'static 
 
 /// Whose statement, in one word.
 pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Paper => "paper",
-        Kind::Erratum => "erratum",
-        Kind::Reference => "reference",
-    }
+    kind.word()
 }
 
 /// What a bound asks: `≥ 0.99`, `0.18 … 0.22`, `none`.

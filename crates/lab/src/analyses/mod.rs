@@ -22,7 +22,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, hint};
-use crate::findings::{Chapter, Claim, Figure, Findings, Table};
+use crate::findings::{Chapter, Claim, Figure, Findings, Place, Table};
 use crate::networks::models;
 
 pub use kit::lab::Lab;
@@ -36,6 +36,8 @@ pub struct Analysis {
     pub id: &'static str,
     /// Where the report has it.
     pub chapter: Chapter,
+    /// Where the paper has it, by its label and the section that discusses it: `("Figure 3", "4.2")`.
+    pub paper: Option<(&'static str, &'static str)>,
     /// Its place within the chapter: ten times the number in its id leaves room for what comes between.
     pub order: u32,
     /// A headline.
@@ -88,6 +90,7 @@ impl Analysis {
         Analysis {
             id: "",
             chapter,
+            paper: None,
             order: 0,
             title: "",
             summary: "",
@@ -175,6 +178,7 @@ pub fn run(analysis: &Analysis, lab: &Lab) -> Result<Findings> {
     Ok(Findings {
         analysis: analysis.id.to_string(),
         chapter: analysis.chapter,
+        paper: analysis.paper.map(|(label, section)| Place { label: label.into(), section: section.into() }),
         headline,
         title: analysis.title.to_string(),
         summary: analysis.summary.to_string(),

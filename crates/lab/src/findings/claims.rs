@@ -62,6 +62,33 @@ pub enum Kind {
     Erratum,
     /// A reference number of this project, kept to notice change.
     Reference,
+    /// A question that the paper does not ask.
+    Beyond,
+}
+
+impl Kind {
+    /// All of them, in reading order.
+    pub const ALL: [Kind; 4] = [Kind::Paper, Kind::Erratum, Kind::Reference, Kind::Beyond];
+
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Paper => "paper",
+            Kind::Erratum => "erratum",
+            Kind::Reference => "reference",
+            Kind::Beyond => "beyond",
+        }
+    }
+
+    /// As a heading over claims of this kind.
+    pub fn title(self) -> &'static str {
+        match self {
+            Kind::Paper => "The paper's statements",
+            Kind::Erratum => "Errata",
+            Kind::Reference => "Reference values",
+            Kind::Beyond => "Beyond the paper",
+        }
+    }
 }
 
 /// One row of the ledger.
@@ -78,6 +105,9 @@ pub struct Claim {
     pub id: String,
     /// Whose statement.
     pub kind: Kind,
+    /// The network that was asked: `R1`, `R1, seeds 0–4`; empty where none was.
+    #[serde(default)]
+    pub network: String,
     /// The statement in our words.
     pub statement: String,
     /// The number or words of the paper (or of the reference table), when there are any.
@@ -110,6 +140,7 @@ impl Claim {
         Claim {
             id: id.to_string(),
             kind,
+            network: String::new(),
             statement: statement.into(),
             quoted: String::new(),
             measured,
@@ -124,6 +155,12 @@ impl Claim {
     /// A claim about an estimate, with the estimate's interval.
     pub fn of(id: &str, kind: Kind, statement: impl Into<String>, estimate: Estimate, bound: Bound) -> Claim {
         Claim::new(id, kind, statement, estimate.value, bound).interval(estimate.low, estimate.high)
+    }
+
+    /// The same claim, of a network.
+    pub fn network(mut self, name: impl Into<String>) -> Self {
+        self.network = name.into();
+        self
     }
 
     /// The same claim with its 95 % interval.

@@ -1,6 +1,7 @@
 //! What an analysis returns, as plain data: claims, figures, tables.
 
 mod claims;
+mod counts;
 mod figure;
 pub mod numbers;
 mod table;
@@ -8,6 +9,7 @@ mod table;
 use serde::{Deserialize, Serialize};
 
 pub use claims::{Bound, Claim, Kind, Verdict};
+pub use counts::Counts;
 pub use figure::{
     At, Axis, Block, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke,
 };
@@ -46,9 +48,19 @@ impl Chapter {
     pub fn kind(self) -> Kind {
         match self {
             Chapter::Errata => Kind::Erratum,
+            Chapter::Beyond => Kind::Beyond,
             _ => Kind::Paper,
         }
     }
+}
+
+/// Where the paper has what an analysis asks about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// As the paper numbers it: `Figure 3`, `Table 1`, `Theorem 5.1`; `Text` or `Footnote` for what has no number.
+    pub label: String,
+    /// The section that discusses it: `4.2`, `A.3.1`.
+    pub section: String,
 }
 
 /// What an analysis gives to the first screen of a report.
@@ -70,6 +82,9 @@ pub struct Findings {
     /// Where a report has it.
     #[serde(default)]
     pub chapter: Chapter,
+    /// Where the paper has it; nowhere, beyond the paper.
+    #[serde(default)]
+    pub paper: Option<Place>,
     /// What it gives to the first screen, if anything.
     #[serde(default)]
     pub headline: Option<Headline>,

@@ -17,6 +17,8 @@ use crate::learners::steps::Steps;
 pub struct Compared {
     /// The algorithm.
     pub baseline: Baseline,
+    /// The network's name: `r1`.
+    pub network: &'static str,
     found: Comparison,
     rule: &'static str,
 }
@@ -60,7 +62,7 @@ impl Setting {
         };
         let found = Comparison::new(map).named(self.who).with_floor(floor);
         let found = found.over(self.middle(lab)?).resampled(lab.seed);
-        Ok(Compared { baseline, found, rule: MIDDLE_RULE })
+        Ok(Compared { baseline, network: self.network, found, rule: MIDDLE_RULE })
     }
 
     fn map(

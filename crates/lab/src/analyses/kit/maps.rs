@@ -20,7 +20,8 @@ impl Notebook {
             of.baseline.label,
             of.layers()
         );
-        self.claim(name, of.evidence(trend), Bound::AtLeast(0.0)).says(statement).why(of.why_not(trend))
+        let claim = self.claim(name, of.evidence(trend), Bound::AtLeast(0.0)).asks(&[of.network]);
+        claim.says(statement).why(of.why_not(trend))
     }
 
     /// The claim about steps (or doublings of steps) per middle layer.
@@ -36,7 +37,7 @@ impl Notebook {
             of.baseline.label,
             of.layers()
         );
-        self.claim(name, of.per_step(trend), bound).says(statement)
+        self.claim(name, of.per_step(trend), bound).asks(&[of.network]).says(statement)
     }
 
     /// A figure of maps with what a reader must know of each.

@@ -4,6 +4,7 @@ pub mod compared;
 pub mod errors;
 pub mod lab;
 pub mod maps;
+pub mod names;
 pub mod notebook;
 pub mod problems;
 pub mod setting;

@@ -1,5 +1,6 @@
 //! Where a row of the table writes what it found: claims, figures and tables whose ids begin with the row's own.
 
+use super::names;
 use crate::analyses::{Analysis, Headline, Outcome};
 use crate::findings::{self, Bound, Claim, Figure, Kind, Panel, Table, Verdict};
 use crate::stats::Estimate;
@@ -11,6 +12,8 @@ pub struct Notebook {
     /// What figures and tables begin with: `f3`.
     stem: String,
     kind: Kind,
+    /// The networks that the row asks, for its claims.
+    network: String,
     outcome: Outcome,
 }
 
@@ -52,6 +55,7 @@ impl Notebook {
             prefix: analysis.id.replace("-prime", "'"),
             stem: analysis.id.to_lowercase(),
             kind: analysis.chapter.kind(),
+            network: names::of(analysis.needs),
             outcome: Outcome::default(),
         }
     }
@@ -64,11 +68,12 @@ impl Notebook {
     ///     .quoted("the last few layers basically compute OLS");
     /// ```
     ///
-    /// It is a statement of the paper (an erratum in the chapter of errata) unless [`Entry::kind`] says otherwise, and is
-    /// shown by the first figure of the row unless [`Entry::figure`] does.
+    /// It is a statement of the paper (or what its chapter says) unless [`Entry::kind`] says otherwise, asks the networks of
+    /// the row unless [`Entry::asks`] does, and is shown by the first figure of the row unless [`Entry::figure`] does.
     pub fn claim(&mut self, name: &str, measured: impl Into<Measured>, bound: Bound) -> Entry<'_> {
         let Measured { value, interval } = measured.into();
         let claim = Claim::new(&format!("{}.{name}", self.prefix), self.kind, "", value, bound);
+        let claim = claim.network(self.network.clone());
         let claim = match interval {
             Some((low, high)) => claim.interval(low, high),
             None => claim,
@@ -166,6 +171,12 @@ impl Entry<'_> {
     pub fn undecided(self) -> Self {
         (self.claim.bound, self.claim.verdict) = (Bound::None, Verdict::Undefined);
         self.claim.why.clear();
+        self
+    }
+
+    /// The networks that it asks, by their names, where they are not all of the row's; none for algorithms alone.
+    pub fn asks(self, networks: &[&str]) -> Self {
+        self.claim.network = names::of(networks);
         self
     }
 

@@ -34,17 +34,13 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     };
     let similar = trained.iter().map(|t| t.newton.last_similarity().value).fold(f64::INFINITY, f64::min);
     note.claim("slope", over_runs(&slopes), Within(2.0, 4.5))
-        .says("Newton steps per middle layer, mean over five seeds")
-        .kind(Kind::Reference);
+        .says("Newton steps per middle layer, mean over five seeds");
     note.claim("newton-linear", following(|t| &t.newton, Trend::Linear), AtLeast(5.0))
-        .says("Seeds of five in which a line fits the best Newton steps better than an exponential")
-        .kind(Kind::Reference);
+        .says("Seeds of five in which a line fits the best Newton steps better than an exponential");
     note.claim("gd-exponential", following(|t| &t.gd, Trend::Exponential), AtLeast(5.0))
-        .says("Seeds of five in which an exponential fits the best GD steps better than a line")
-        .kind(Kind::Reference);
+        .says("Seeds of five in which an exponential fits the best GD steps better than a line");
     note.claim("similar", similar, AtLeast(0.99))
-        .says("Smallest SimE of the last layer with its best Newton step, over five seeds")
-        .kind(Kind::Reference);
+        .says("Smallest SimE of the last layer with its best Newton step, over five seeds");
     figure(lab, note, &trained);
     table(lab, note, &trained);
     Ok(())

@@ -27,17 +27,15 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let checkpoints = measure(&lab.checkpoints("r1-along")?, &prompts)?;
     let (first, end) = (&checkpoints[0], &checkpoints[checkpoints.len() - 1]);
     note.claim("begins", first.found.last_step().value, AtMost(2.0))
-        .says("Newton step that the last layer matches at the first checkpoint")
-        .kind(Kind::Reference);
+        .says("Newton step that the last layer matches at the first checkpoint");
     note.claim("ends", end.found.last_step().value, AtLeast(15.0))
-        .says("Newton step that the last layer matches at the end of training")
-        .kind(Kind::Reference);
+        .says("Newton step that the last layer matches at the end of training");
     let far = checkpoints.iter().find(|at| at.found.last_step().value >= FAR as f64);
-    note.claim("share", far.map_or(f64::NAN, |at| at.step as f64) / end.step as f64, Bound::None)
-        .says(format!(
+    note.claim("share", far.map_or(f64::NAN, |at| at.step as f64) / end.step as f64, Bound::None).says(
+        format!(
             "Share of all training steps after which the last layer first matches Newton step {FAR} or more"
-        ))
-        .kind(Kind::Reference);
+        ),
+    );
     let Outcome { figures, tables, .. } = shown("r1-along", &checkpoints);
     note.paste(figures, tables);
     Ok(())

@@ -29,11 +29,9 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let growth = |look: &Look| look.error / found.whole.error;
     let skipped = || found.layers.iter().map(|[skipped, _]| growth(skipped));
     note.claim("most-needed", skipped().fold(0.0, f64::max), AtLeast(10.0))
-        .says("Factor by which the error after all pairs grows without the layer that is needed most")
-        .kind(Kind::Reference);
+        .says("Factor by which the error after all pairs grows without the layer that is needed most");
     note.claim("needed", skipped().filter(|growth| *growth >= 2.0).count(), Bound::None)
-        .says("Layers without which the error after all pairs at least doubles")
-        .kind(Kind::Reference);
+        .says("Layers without which the error after all pairs at least doubles");
     let Outcome { figures, tables, .. } = found.shown();
     note.paste(figures, tables);
     Ok(())

@@ -5,6 +5,7 @@ use crate::analyses::kit::prelude::*;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "E1",
+    paper: Some(("Text", "3.1")),
     order: 10,
     title: "Newton's printed start loses the top eigen-direction",
     summary: "The paper starts from M₀ = αS with α = 2/‖SSᵀ‖₂. The residual of the top eigen-direction is 1 − αλmax² \

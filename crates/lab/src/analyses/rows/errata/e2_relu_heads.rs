@@ -7,6 +7,7 @@ use crate::linalg::{axpy, dot, norm};
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "E2",
+    paper: Some(("Theorem 5.1", "B.2")),
     order: 20,
     title: "Two ReLU heads make a product only with opposite values",
     summary: "The proof writes z as ReLU(z) + ReLU(−z) with the same value matrix in both heads. That sum is |z|. \

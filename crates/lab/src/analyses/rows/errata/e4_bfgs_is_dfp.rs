@@ -6,6 +6,7 @@ use crate::solvers;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "E4",
+    paper: Some(("Text", "A.2.3")),
     order: 40,
     title: "The line search decides: BFGS, DFP, L-BFGS and CG are one method when it is exact",
     summary: "The inverse update that the paper prints under the name BFGS is DFP's. On a quadratic with exact line \

@@ -7,6 +7,7 @@ use crate::stats::median_of;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "E5",
+    paper: Some(("Figure 2", "4.2")),
     order: 50,
     title: "Gradient descent is geometric, not sublinear",
     summary: "The paper calls the rate of fixed-step gradient descent sublinear. On a quadratic each \

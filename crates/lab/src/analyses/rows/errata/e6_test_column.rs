@@ -7,6 +7,7 @@ use crate::linalg::{add_outer, axpy, dot, matvec};
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "E6",
+    paper: Some(("Theorem 5.1", "B.2")),
     order: 60,
     title: "Full attention must not see the test column",
     summary: "The construction runs full attention over all columns, the test input among them, so that the layers \

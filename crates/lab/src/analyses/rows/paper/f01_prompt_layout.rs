@@ -14,6 +14,7 @@ use crate::networks::{AttentionSpec, NetworkSpec, Weights, tokens};
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F1",
+    paper: Some(("Figure 1", "3.2")),
     order: 10,
     title: "The prompt: x and y in turn, predictions at the x tokens",
     summary: "A prompt x₁, y₁, x₂, y₂, … becomes tokens x₁, (y₁,0,…,0), x₂, … and the prediction of y_t is read at x_t. Whether a network \

@@ -6,6 +6,7 @@ use crate::stats::median_of;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F2",
+    paper: Some(("Figure 2", "4.2")),
     order: 20,
     title: "Newton converges superlinearly, gradient descent far more slowly",
     summary: "Error on the next label as a function of the pairs read, for growing numbers of iterations. With more \

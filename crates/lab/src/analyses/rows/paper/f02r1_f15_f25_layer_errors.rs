@@ -8,6 +8,7 @@ use crate::stats::median_of;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "F2-R1",
+        paper: Some(("Figure 2", "4.2")),
         order: 21,
         title: "The Transformer's error falls faster and faster from layer to layer",
         summary: "Error on the next label by the pairs read, for each layer of the Transformer, each Newton iteration and growing \
@@ -19,6 +20,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F15",
+        paper: Some(("Figure 15", "A.3.1")),
         order: 150,
         title: "On ill-conditioned data the layers improve in the same way",
         summary: "The curves of F2 for a Transformer trained on inputs with κ = 100.",
@@ -28,6 +30,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F25",
+        paper: Some(("Figure 25", "A.4.2")),
         order: 250,
         title: "A Transformer of 24 layers converges superlinearly, too",
         summary: "The curves of F2 for a Transformer of 24 layers.",

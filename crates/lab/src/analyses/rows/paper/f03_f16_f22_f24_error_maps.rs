@@ -7,6 +7,7 @@ use crate::analyses::kit::setting::{DEEP, ONE_HEAD, SKEWED};
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "F3",
+        paper: Some(("Figure 3", "4.2")),
         headline: Some(Headline {
             rank: 1,
             figure: "best",
@@ -27,6 +28,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F16",
+        paper: Some(("Figure 16", "A.3.1")),
         order: 160,
         title: "The same on ill-conditioned data",
         summary: "The maps of F3 for a Transformer trained on inputs with κ = 100.",
@@ -36,6 +38,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F22",
+        paper: Some(("Figure 22", "A.4.1")),
         order: 220,
         title: "The same with one head per layer",
         summary: "The maps of F3 for a Transformer of 12 layers with a single head each.",
@@ -45,6 +48,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F24",
+        paper: Some(("Figure 24", "A.4.2")),
         order: 240,
         title: "The same with 24 layers",
         summary: "The maps of F3 for a Transformer of 24 layers with 8 heads.",

@@ -6,6 +6,7 @@ use crate::analyses::kit::setting::SKEWED;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F4",
+    paper: Some(("Figure 4", "4.3")),
     order: 40,
     title: "On ill-conditioned data the Transformer does what Newton does in 21 steps",
     summary: "Error after 40 pairs of inputs with κ = 100 along layers, Newton iterations and GD steps. Newton's need grows with the \

@@ -8,6 +8,7 @@ use crate::compare::forgetting::forgetting;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "F5",
+        paper: Some(("Figure 5", "4.5")),
         order: 50,
         title: "Online gradient descent forgets, five steps of Newton do not",
         summary: "After 20 pairs one of the inputs already seen is asked again; the gap is how long ago it was. Online \
@@ -19,6 +20,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F5-R1",
+        paper: Some(("Figure 5", "4.5")),
         order: 51,
         title: "The Transformer is far better than online methods and forgets no pair",
         summary: "Error by pairs read, and error on a pair seen before by its age after 20 pairs, of the Transformer beside online gradient \
@@ -29,6 +31,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F5-R7",
+        paper: Some(("Figure 5", "4.5")),
         order: 52,
         title: "The LSTM learns like an online method: better on recent pairs",
         summary: "The same with an LSTM. Its error is that of Newton after five steps, but unlike Newton it is better on recent pairs than on \
@@ -138,10 +141,12 @@ fn lstm(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let every: Vec<usize> = (1..=LAST).collect();
     let alike = Within(0.5, 2.0);
     note.claim("newton-5", curves.ratio(lstm, newton, &every), alike)
+        .asks(&["r7"])
         .says("LSTM's error over Newton-5's, geometric mean over t = 1…40")
         .quoted("similar to Newton with 5 steps")
         .figure("pairs");
     note.claim("ogd", curves.ratio(lstm, ogd, &every), alike)
+        .asks(&["r7"])
         .says("LSTM's error over online GD's, geometric mean over t = 1…40")
         .quoted("OGD has a similar trend")
         .figure("pairs");
@@ -150,6 +155,7 @@ fn lstm(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .quoted("much higher error than Transformers")
         .figure("pairs");
     note.claim("forgets", tilt(lab, &curves.by_gap[lstm], sum), AtLeast(0.25))
+        .asks(&["r7"])
         .says("LSTM: rise of the error over 20 gaps, relative to its mean (flat: within ±0.25)")
         .quoted("biased towards recent examples")
         .figure("forgetting");
@@ -182,6 +188,8 @@ impl AtStep {
 struct Curves<'a> {
     lab: &'a Lab,
     labels: Vec<&'static str>,
+    /// The names of those that are networks.
+    networks: Vec<Option<&'static str>>,
     by_pairs: Vec<Errors>,
     by_gap: Vec<Errors>,
 }
@@ -199,7 +207,9 @@ impl<'a> Curves<'a> {
             by_pairs.push(over_d(pairs.collect()));
             by_gap.push(over_d(forgetting(&*lab.learner(name)?, &short, READ, *step)?));
         }
-        Ok(Curves { lab, labels: all.iter().map(|at| at.label).collect(), by_pairs, by_gap })
+        let labels = all.iter().map(|at| at.label).collect();
+        let networks = all.iter().map(|at| at.steps.as_ref().map(|_| at.name)).collect();
+        Ok(Curves { lab, labels, networks, by_pairs, by_gap })
     }
 
     /// Geometric mean over `lengths` of the ratio of mean errors of learners `a` and `b`.
@@ -213,10 +223,12 @@ impl<'a> Curves<'a> {
 
     /// Ratio of the mean errors of two learners on re-asked pairs; above 1 when the second remembers better.
     fn memory(&self, note: &mut Notebook, name: &str, words: &str, [a, b]: [usize; 2]) {
+        let networks: Vec<&str> = [a, b].map(|i| self.networks[i]).into_iter().flatten().collect();
         let (a, b) = (&self.by_gap[a], &self.by_gap[b]);
         let total = |errors: &Errors, chosen: &[usize]| errors.iter().map(|e| sum(e, chosen)).sum::<f64>();
         let ratio = bootstrap(self.lab.seed, a[0].len(), |chosen| total(a, chosen) / total(b, chosen));
         note.claim(name, ratio, AtLeast(1.0))
+            .asks(&networks)
             .says(format!("Mean error on pairs seen before: {words}"))
             .quoted("Transformers and Newton-5 have better memorization than LSTM and OGD")
             .figure("forgetting");

@@ -5,6 +5,7 @@ use crate::analyses::kit::prelude::*;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F6",
+    paper: Some(("Figure 6", "4.4")),
     order: 60,
     title: "A Transformer must be as wide as the problem is large",
     summary: "Transformers of 12 layers with one head, 8, 16, 32 and 64 wide, on d = 20. To act as least squares is taken as a SimE with it \
@@ -31,6 +32,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         let wide_enough = width >= DIM;
         let bound = if wide_enough { AtLeast(0.9) } else { AtMost(0.9) };
         note.claim(&format!("width-{width}"), with_ols.last_similarity(), bound)
+            .asks(&[name])
             .says(format!("{width} wide: SimE of the last layer with OLS"))
             .quoted(if wide_enough { "32 and 64 mimic OLS" } else { "smaller sizes fail" });
         curves.push(curve(&format!("{width} wide"), &*lab.path(name, data, &layers)?));

@@ -7,6 +7,7 @@ use crate::analyses::kit::setting::{LSTM, MIDDLE_RULE};
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "F7",
+        paper: Some(("Figure 7", "A.2.1")),
         order: 70,
         title: "The Transformer improves from layer to layer, as Newton does at the matching steps",
         summary: "Error by pairs read for each layer of the Transformer, and for the Newton iteration that matches it best.",
@@ -16,6 +17,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F7-R7",
+        paper: Some(("Figure 7", "A.1")),
         order: 72,
         title: "The LSTM does not improve from layer to layer",
         summary: "Error by pairs read for each layer of the LSTM: a read-out of the first layer predicts as well as one of the last.",

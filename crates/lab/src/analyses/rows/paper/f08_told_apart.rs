@@ -6,6 +6,7 @@ use crate::compare::matching::advantage;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F8",
+    paper: Some(("Figure 8", "A.2.2")),
     order: 80,
     title: "Which algorithm it is cannot be said at every layer",
     summary: "The maps of F3 on positions t > d alone, where least squares is exact and only unconverged errors are compared; and, \

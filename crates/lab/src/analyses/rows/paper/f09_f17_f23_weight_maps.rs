@@ -7,6 +7,7 @@ use crate::analyses::kit::setting::{ONE_HEAD, SKEWED};
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "F9",
+        paper: Some(("Figure 9", "A.2.2")),
         order: 90,
         cost: Cost::Minutes,
         title: "Induced weights show the same trends",
@@ -18,6 +19,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F17",
+        paper: Some(("Figure 17", "A.3.1")),
         order: 170,
         cost: Cost::Minutes,
         title: "Induced weights on ill-conditioned data",
@@ -28,6 +30,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F23",
+        paper: Some(("Figure 23", "A.4.1")),
         order: 230,
         cost: Cost::Minutes,
         title: "Induced weights with one head per layer",

@@ -5,6 +5,7 @@ use crate::analyses::kit::prelude::*;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F10",
+    paper: Some(("Figure 10", "A.2.2")),
     order: 100,
     title: "Against log₂ of gradient descent's steps the layers are a straight line",
     summary: "The map of F3 with steps that double: what is exponential there is straight here.",

@@ -7,6 +7,7 @@ use crate::analyses::kit::setting::SKEWED;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "F11",
+        paper: Some(("Figure 11", "A.2.3")),
         order: 110,
         title: "BFGS keeps pace with the layers, BFGS of limited memory does not",
         summary: "The maps of F3 against quasi-Newton methods. The paper does not name its line search; with the exact one BFGS, L-BFGS and \
@@ -18,6 +19,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F18",
+        paper: Some(("Figure 18", "A.3.1")),
         order: 180,
         title: "Quasi-Newton methods on ill-conditioned data",
         summary: "The maps of F11 for a Transformer trained on inputs with κ = 100, and gradient descent beside them.",
@@ -35,6 +37,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F12",
+        paper: Some(("Figure 12", "A.2.3")),
         order: 120,
         title: "A layer is worth more than a step of conjugate gradient",
         summary: "The map of F3 against conjugate gradient: first-order information alone, at its best on a quadratic.",

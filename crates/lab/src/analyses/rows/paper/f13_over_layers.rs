@@ -7,6 +7,7 @@ use crate::compare::matching::advantage;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F13",
+    paper: Some(("Figure 13", "A.2.4")),
     order: 130,
     cost: Cost::Minutes,
     title: "Over the layers Newton resembles the Transformer most",

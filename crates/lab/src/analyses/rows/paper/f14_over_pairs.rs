@@ -7,6 +7,7 @@ use crate::compare::similarity::of_weights_by_length;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F14",
+    paper: Some(("Figure 14", "A.2.5")),
     order: 140,
     cost: Cost::Minutes,
     title: "From nothing to least squares: induced weights by the number of pairs",

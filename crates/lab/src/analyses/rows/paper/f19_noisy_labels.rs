@@ -8,6 +8,7 @@ use crate::analyses::kit::setting::NOISY;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F19",
+    paper: Some(("Figure 19", "A.3.2")),
     order: 190,
     title: "With noisy labels the layers match Newton on S + λI",
     summary: "The curves of F2 and the maps of F3 for a Transformer trained on labels with noise of σ = 0.1. The best predictor is \

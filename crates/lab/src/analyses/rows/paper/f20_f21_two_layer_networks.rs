@@ -10,6 +10,7 @@ use crate::data::prompts::Questions;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "F20",
+        paper: Some(("Figure 20", "A.3.3")),
         order: 200,
         title: "Two-layer ReLU networks: exponentially faster than gradient descent",
         summary: "A Transformer trained on functions that are two-layer ReLU networks, against gradient descent on a network of the \
@@ -21,6 +22,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "F21",
+        paper: Some(("Figure 21", "A.3.3")),
         order: 210,
         title: "Two-layer tanh networks: the first layers prepare",
         summary: "The same with tanh. The paper finds that the first five layers only prepare, and that similarities are lower \

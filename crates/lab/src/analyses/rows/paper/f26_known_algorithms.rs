@@ -5,6 +5,7 @@ use crate::analyses::kit::prelude::*;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F26",
+    paper: Some(("Figure 26", "A.5")),
     headline: Some(Headline {
         rank: 3,
         figure: "newton-gd",

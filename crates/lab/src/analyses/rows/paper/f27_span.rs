@@ -6,6 +6,7 @@ use crate::compare::forgetting::outside_span;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "F27",
+    paper: Some(("Figure 27", "B.4")),
     order: 270,
     cost: Cost::Minutes,
     title: "The Transformer's weights stay close to the span of its inputs",

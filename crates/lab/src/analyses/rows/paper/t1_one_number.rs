@@ -8,6 +8,7 @@ use crate::compare::matching::advantage;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "T1",
+        paper: Some(("Table 1", "A.1")),
         order: 65,
         title: "Table 1, the Transformer: most similar to Newton, least to online GD",
         summary: "The paper gives one similarity for each pair of a network and an algorithm and does not say over which layers. Here: the last \
@@ -37,6 +38,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "T1-R7",
+        paper: Some(("Table 1", "A.1")),
         order: 67,
         title: "Table 1, the LSTM: more similar to online GD than the Transformer is",
         summary: "The same for the LSTM, and both compared.",
@@ -89,6 +91,7 @@ impl Cells {
         for (i, name) in NAMES.into_iter().enumerate() {
             let algorithm = self.maps[i].baseline.label;
             note.claim(&format!("{name}-last"), self.last(i), Bound::None)
+                .asks(&[self.maps[i].network])
                 .says(format!("{}: SimE of the last layer with {algorithm} at its best step", self.who))
                 .quoted(quoted[i]);
         }

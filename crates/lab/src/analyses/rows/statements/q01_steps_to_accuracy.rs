@@ -6,6 +6,7 @@ use crate::analyses::kit::problems::Prescribed;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q1",
+    paper: Some(("Text", "3.1")),
     order: 10,
     title: "Steps to accuracy: GD ~ κ log 1/ε, CG ~ √κ log 1/ε, Newton ~ log κ + log log 1/ε",
     summary: "Least-squares problems with a prescribed spectrum on [1, κ] (dense like Chebyshev's points, the \

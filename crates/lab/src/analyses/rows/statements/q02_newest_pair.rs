@@ -6,6 +6,7 @@ use crate::compare::forgetting::forgetting;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q2",
+    paper: Some(("Text", "3.1")),
     order: 20,
     title: "Online gradient descent is exact on the newest pair",
     summary: "With η_k = 1/‖x_k‖² the update makes the error on the pair just read zero. Asked again at once, for \

@@ -7,6 +7,7 @@ use crate::probe::ReadPoint;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "Q4",
+        paper: Some(("Footnote", "3.3")),
         order: 40,
         title: "Distance instead of angle gives the same trends",
         summary: "The maps of F3 by root mean square difference of errors, as the paper says in a footnote.",
@@ -16,6 +17,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "Q5",
+        paper: Some(("Text", "3.2")),
         order: 50,
         cost: Cost::Minutes,
         title: "Without read-outs of their own the layers do not progress",
@@ -27,6 +29,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "Q6",
+        paper: Some(("Text", "4.2")),
         order: 60,
         title: "The last layers are least squares",
         summary: "Similarity of each layer with least squares, beside what Newton and gradient descent have once \

@@ -6,6 +6,7 @@ use crate::analyses::kit::setting::SKEWED;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q7",
+    paper: Some(("Text", "4.3")),
     order: 70,
     title: "The condition number hardly hurts the Transformer",
     summary: "Steps that match the last layer of a Transformer on isotropic and on ill-conditioned data: as many \

@@ -6,6 +6,7 @@ use crate::analyses::kit::prelude::*;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "Q8",
+        paper: Some(("Footnote", "A.1")),
         order: 80,
         title: "A wider LSTM is no better",
         summary: "The LSTM of the paper and one of twice its width and four times its parameters, trained alike. The \
@@ -16,6 +17,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "Q10",
+        paper: Some(("Text", "3.2")),
         order: 100,
         title: "Attention by (1/t)ReLU trains as well as softmax",
         summary: "The theorem's Transformers use normalised ReLU attention, the trained ones softmax. The same \
@@ -55,9 +57,11 @@ fn draw(lab: &Lab, note: &mut Notebook, name: &str, title: &str, all: &[(&str, &
 
 fn wider_lstm(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.claim("no-better", last_over(lab, &WIDE_LSTM, &LSTM, None)?, Within(0.9, 1.1))
+        .asks(&[WIDE_LSTM.network, LSTM.network])
         .says("Error of the wider LSTM over the usual one's, all positions")
         .quoted("increasing the size would not substantively change our results");
     note.claim("still-behind", last_over(lab, &WIDE_LSTM, &TRANSFORMER, Some(LAST))?, AtLeast(10.0))
+        .asks(&[WIDE_LSTM.network, TRANSFORMER.network])
         .says("Error of the wider LSTM over the Transformer's, after 40 pairs")
         .quoted("much higher mean-squared error than Transformers");
     let both = [&LSTM, &WIDE_LSTM].map(|of| (of.who, of));

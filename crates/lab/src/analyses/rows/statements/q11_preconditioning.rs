@@ -10,6 +10,7 @@ use crate::linalg::least_squares;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q11",
+    paper: Some(("Text", "4.3")),
     order: 110,
     title: "No fixed preconditioner works across random bases",
     summary: "On ill-conditioned data a preconditioner P turns thousands of steps of gradient descent, w ← w − ηP(Sw \

@@ -8,6 +8,7 @@ use crate::constructions::{Misprints, Recipe, Variant, build, build_with};
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "TH1",
+    paper: Some(("Theorem 5.1", "5")),
     order: 10,
     title: "k Newton iterations in k+8 layers, as weights",
     summary: "The paper's proof as a Transformer in float64: mov, gather, aff; k times Newton; mov, mul, sum, mov, \

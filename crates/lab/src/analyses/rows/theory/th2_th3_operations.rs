@@ -18,6 +18,7 @@ use crate::linalg::dot;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "TH2",
+        paper: Some(("Lemma B.3", "B.1")),
         order: 20,
         title: "One layer sums all columns",
         summary: "Every column receives the sum of all columns: by one ReLU head with the constant score 1, by the \
@@ -28,6 +29,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "TH3",
+        paper: Some(("Proposition B.4", "B.1")),
         order: 30,
         title: "mov, aff, mul and div in one layer each",
         summary: "mov selects a column by a gate on positions: exact with ReLU up to ε/gap, where two circles of \

@@ -8,6 +8,7 @@ use crate::stats::median_of;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "TH4",
+    paper: Some(("Remark B.6", "B.2")),
     order: 40,
     title: "Under a causal mask each column has its own T",
     summary: "The paper remarks that the proof extends to causal attention for t > d, with 1/t and the coefficient \

@@ -9,6 +9,7 @@ use crate::solvers::moment_coefficients;
 pub const ROWS: &[Analysis] = &[
     Analysis {
         id: "E3",
+        paper: Some(("Text", "5")),
         order: 30,
         title: "The printed moment coefficients are wrong",
         summary: "Expanding Newton's iteration in powers of S, the paper prints M₁ = 2αS − 4α²S³ and M₂ = 4αS − \
@@ -19,6 +20,7 @@ pub const ROWS: &[Analysis] = &[
     },
     Analysis {
         id: "TH5",
+        paper: Some(("Text", "B.3")),
         order: 50,
         title: "Newton uses exponentially many moments, gradient descent linearly many",
         summary: "After k steps Newton's M_k is a polynomial in S of degree 2^(k+1) − 1, with the closed form (I − \

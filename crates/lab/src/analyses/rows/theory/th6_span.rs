@@ -7,6 +7,7 @@ use crate::compare::similarity::induced_weights;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "TH6",
+    paper: Some(("Text", "B.4")),
     order: 60,
     title: "Sums of moments stay in the span of the inputs",
     summary: "Weights of the form Σ β_s S^s Xᵀy lie in span{x₁…x_t}. Induced weights of several algorithms are \

@@ -1,0 +1,74 @@
+//! Names of networks as a reader meets them: `R1` for `r1`, `R6, 8 wide` for `r6-8`.
+
+use crate::networks::models::MINIATURE;
+
+/// How the names of the same training from other seeds begin.
+const SEED: &str = "seed";
+
+/// Some networks in words: `R1`, `R1 and R7`, `R1, seeds 0–4`; nothing for none.
+pub fn of(names: &[&str]) -> String {
+    if let Some(seeds) = seeds(names) {
+        return seeds;
+    }
+    if let Some(widths) = widths(names) {
+        return widths;
+    }
+    let names: Vec<String> = names.iter().map(|name| one(name)).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// One network: the part of its name before the dash is its number, the part after it what is special.
+fn one(name: &str) -> String {
+    let (number, special) = name.split_once('-').unwrap_or((name, ""));
+    let number = if number == MINIATURE { number.to_string() } else { number.to_uppercase() };
+    match special {
+        "" => number,
+        "along" => format!("{number} during training"),
+        "relu" => format!("{number} with ReLU attention"),
+        "paper" => format!("{number} by the paper's recipe"),
+        width if width.parse::<usize>().is_ok() => format!("{number}, {width} wide"),
+        other => match other.strip_prefix(SEED) {
+            Some(seed) => format!("{number}, seed {seed}"),
+            None => format!("{number}, {other}"),
+        },
+    }
+}
+
+/// One network and others that differ from it by their seeds, 1 and on.
+fn seeds(names: &[&str]) -> Option<String> {
+    let (first, others) = names.split_first().filter(|(_, others)| !others.is_empty())?;
+    let numbered = |(i, name): (usize, &&str)| **name == *format!("{first}-{SEED}{}", i + 1);
+    let all = others.iter().enumerate().all(numbered);
+    all.then(|| format!("{}, seeds 0–{}", one(first), others.len()))
+}
+
+/// Networks of one number and several widths.
+fn widths(names: &[&str]) -> Option<String> {
+    let split: Option<Vec<(&str, &str)>> = names.iter().map(|name| name.split_once('-')).collect();
+    let split = split.filter(|split| split.len() > 1)?;
+    let number = split[0].0;
+    let same = split.iter().all(|(of, width)| *of == number && width.parse::<usize>().is_ok());
+    let widths: Vec<&str> = split.iter().map(|(_, width)| *width).collect();
+    same.then(|| format!("{}, {} wide", number.to_uppercase(), widths.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_named_as_the_paper_numbers_them() {
+        assert_eq!(of(&[]), "");
+        assert_eq!(of(&["r1"]), "R1");
+        assert_eq!(of(&["r1", "r7"]), "R1 and R7");
+        assert_eq!(of(&["r1", "r7", "r7-wide"]), "R1, R7 and R7, wide");
+        assert_eq!(of(&["r1", "r1-seed1", "r1-seed2"]), "R1, seeds 0–2");
+        assert_eq!(of(&["r6-8", "r6-16"]), "R6, 8, 16 wide");
+        assert_eq!(of(&["r1-along"]), "R1 during training");
+        assert_eq!(of(&["miniature"]), "miniature");
+    }
+}
