@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use lab::networks::experiment::TaskSpec;
+use lab::networks::{self, Found};
 use lab::probe::{self, LayerTable, LoadedProbe, Method, Options};
 use report::About;
 use serde::Serialize;
@@ -35,8 +36,9 @@ pub enum FitArg {
                         iclab compare run:runs/miniature-0123456789abcdef newton --dim 5 --points 16 --out layers\n  \
                         iclab compare run:runs/miniature-0123456789abcdef,ablate=zero:3.1 newton --dim 5 --points 16 --out without-head")]
 pub struct ProbeArgs {
-    /// Directory of a run, checkpoint, or a network of another program that `iclab import` can read
-    run: PathBuf,
+    /// Directory or name of a run, name of a shipped network, checkpoint, or a network of another program that
+    /// `iclab import` can read
+    run: String,
     /// Prompts to fit to; chosen by held-out error when left out
     #[arg(long, value_parser = clap::value_parser!(u32).range(64..=10_000_000))]
     prompts: Option<u32>,
@@ -99,8 +101,8 @@ impl ProbeArgs {
         })
     }
 
-    fn open(&self, options: &Options, tell: lab::Progress) -> Result<LoadedProbe> {
-        let found = probe::load(&self.run)?;
+    fn open(&self, run: &Path, options: &Options, tell: lab::Progress) -> Result<LoadedProbe> {
+        let found = probe::load(run)?;
         let task = self.task(found.weights.network.features());
         Ok(found.probe(task, options, tell)?)
     }
@@ -108,18 +110,20 @@ impl ProbeArgs {
 
 /// Runs the command.
 pub fn run(args: &ProbeArgs) -> Result<()> {
+    let Found { path: run, note } = networks::find(&args.run)?;
+    note.iter().for_each(|note| eprintln!("note: {note}"));
     if let (Some(out), true) = (&args.out, args.interventions || args.over_training) {
-        return write_report(args, out);
+        return write_report(args, &run, out);
     }
     let spinner = progress::spinner("reading the network");
     let tell = |what: &str| spinner.set_message(what.to_string());
     let options = args.options();
-    let opened = args.open(&options, &tell)?;
+    let opened = args.open(&run, &options, &tell)?;
     let other = match options.method {
         Method::LeastSquares => None,
         Method::Adam => {
             let prompts = opened.probed.fitted().map(|fit| fit.prompts);
-            Some(args.open(&Options { method: Method::LeastSquares, prompts, ..options }, &tell)?)
+            Some(args.open(&run, &Options { method: Method::LeastSquares, prompts, ..options }, &tell)?)
         }
     };
     tell("comparing layers with Newton");
@@ -135,7 +139,7 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
 }
 
 /// The interventions or the checkpoints of a run as a page with figures and tables.
-fn write_report(args: &ProbeArgs, out: &Path) -> Result<()> {
+fn write_report(args: &ProbeArgs, run: &Path, out: &Path) -> Result<()> {
     let start = Instant::now();
     let directory = Directory::begin(out)?;
     let spinner = progress::spinner("reading the network");
@@ -143,14 +147,14 @@ fn write_report(args: &ProbeArgs, out: &Path) -> Result<()> {
     let count = args.look as usize;
     let option = if args.interventions { "interventions" } else { "over-training" };
     let mut findings = if args.interventions {
-        let opened = args.open(&args.options(), &tell)?;
+        let opened = args.open(run, &args.options(), &tell)?;
         spinner.suspend(|| opened.notes.iter().for_each(|note| eprintln!("note: {note}")));
         probe::without_parts(&opened, count, &tell)?
     } else {
-        probe::over_training(&args.run, count, &tell)?
+        probe::over_training(run, count, &tell)?
     };
     findings.seconds = start.elapsed().as_secs_f64();
-    let (run, analysis) = (args.run.display().to_string(), findings.analysis.clone());
+    let (run, analysis) = (run.display().to_string(), findings.analysis.clone());
     let plan = Plan { command: "probe".into(), run, analysis, prompts: count };
     let about = About { command: format!("iclab probe RUN --{option}"), prompts: count, ..About::default() };
     plan::write_page(&plan, &findings, about, directory.path())?;

@@ -6,8 +6,10 @@ use super::Learner;
 use super::recorded::Recorded;
 use crate::Progress;
 use crate::constructions::{Constructed, file};
-use crate::error::Result;
-use crate::{probe, solvers};
+use crate::error::{Error, Result};
+use crate::networks::{find, models};
+use crate::probe::{self, NamedNetwork};
+use crate::solvers;
 
 /// A learner that was found by its name.
 pub struct Resolved {
@@ -17,16 +19,14 @@ pub struct Resolved {
     pub notes: Vec<String>,
 }
 
-/// The kinds of learners that are read from files, with what follows their colon.
-const KINDS: [&str; 3] = ["file:", "construct:", "run:"];
-
 /// Builds the learner of a name; `progress` hears what is going on.
 ///
 /// | name | learner |
 /// |---|---|
 /// | `newton`, `gd:eta=0.01` | an algorithm, with settings |
 /// | `construct:w.safetensors` | weights that are an algorithm |
-/// | `run:DIRECTORY`, `run:DIRECTORY,ablate=…` | a trained network with a read-out per layer: those saved beside it, or fresh ones |
+/// | `run:r1`, `run:DIRECTORY,ablate=…` | a trained network with a read-out per layer: those saved beside it, or fresh ones |
+/// | `run:r1@own` | its own output |
 /// | `file:o.npz`, `file:predictions.safetensors` | predictions that were made before |
 ///
 /// ```
@@ -41,15 +41,70 @@ pub fn build(name: &str, progress: Progress) -> Result<Resolved> {
     Ok(match name.split_once(':') {
         Some(("file", path)) => alone(Box::new(Recorded::open(Path::new(path))?)),
         Some(("construct", path)) => alone(Box::new(Constructed::new(name, file::read(Path::new(path))?))),
-        Some(("run", text)) => {
-            let (probed, notes) = probe::build(text, progress)?;
-            Resolved { learner: Box::new(probed), notes }
-        }
-        _ => alone(solvers::build(name)?),
+        Some(("run", text)) => network(text, progress)?,
+        _ => alone(solvers::build(name).map_err(|error| meant(name, error))?),
     })
+}
+
+/// A network, or what it predicted where only that is kept.
+fn network(text: &str, progress: Progress) -> Result<Resolved> {
+    let named = NamedNetwork::parse(text)?;
+    if models::only_recorded(&named.found.path) {
+        let learner = Recorded::read(&named.found.path.join(Recorded::FILE), text)?;
+        return Ok(Resolved { learner: Box::new(learner), notes: named.found.note.into_iter().collect() });
+    }
+    let (probed, notes) = probe::build(text, progress)?;
+    Ok(Resolved { learner: Box::new(probed), notes })
 }
 
 /// The name with every default written out, for plans.
 pub fn resolve(name: &str) -> Result<String> {
-    if KINDS.iter().any(|kind| name.starts_with(kind)) { Ok(name.into()) } else { solvers::resolve(name) }
+    match name.split_once(':') {
+        Some(("file" | "construct", _)) => Ok(name.into()),
+        Some(("run", text)) => Ok(format!("run:{}", NamedNetwork::parse(text)?.resolved())),
+        _ => solvers::resolve(name).map_err(|error| meant(name, error)),
+    }
+}
+
+/// An algorithm that is not known may be the name of a file or a network without the word before its colon.
+fn meant(name: &str, error: Error) -> Error {
+    let Error::UnknownName { kind: "solver", .. } = error else { return error };
+    let path = Path::new(name);
+    let ends = |ending: &str| path.extension().is_some_and(|found| found == ending);
+    let word = match () {
+        () if ends("npz") || Recorded::is(path) => "file",
+        () if ends("safetensors") && file::read(path).is_ok() => "construct",
+        () if ends("safetensors")
+            || ends("pt")
+            || find(name.split([',', '@']).next().unwrap_or(name)).is_ok() =>
+        {
+            "run"
+        }
+        () => return error,
+    };
+    let hint = format!("did you mean {word}:{name}?");
+    Error::UnknownName { kind: "solver", name: name.into(), hint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_its_word_is_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().display().to_string();
+        for (name, meant) in [
+            ("mine.npz", "file:mine.npz".to_string()),
+            ("m.safetensors", "run:m.safetensors".into()),
+            (&folder, format!("run:{folder}")),
+        ] {
+            let error = resolve(name).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("did you mean {meant}?")), "{error}");
+        }
+        let error = resolve("newtn").unwrap_err().to_string();
+        assert!(error.contains("did you mean newton?"), "{error}");
+        let error = resolve("newton:alpa=1").unwrap_err().to_string();
+        assert!(error.contains("no setting 'alpa'"), "{error}");
+    }
 }

@@ -3,6 +3,7 @@
 pub mod checks;
 pub mod devices;
 pub mod experiment;
+mod find;
 pub mod models;
 pub mod pool;
 pub mod runs;
@@ -12,6 +13,8 @@ pub mod train;
 
 use std::path::Path;
 use std::sync::OnceLock;
+
+pub use find::{Found, RUNS, find, find_in};
 
 use engine::cpu::{ForwardParams, PackedWeights};
 use engine::model::networks::{Gpt2Config, LstmConfig, Network};

@@ -1,5 +1,5 @@
-//! Networks by their text, as the command line and plans write them: `runs/NAME`, `runs/NAME,ablate=zero:7`,
-//! `model.safetensors,readout=trained`.
+//! Networks by their text, as the command line and plans write them: `r1`, `runs/NAME,ablate=zero:7`,
+//! `model.safetensors@own`.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use super::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Options, Probed, R
 use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::Result;
-use crate::registry::{Setting, Spec};
+use crate::networks::{Found, find};
+use crate::registry::{Setting, Settings, Spec};
 
 /// The settings of a network, which follow its path after commas.
 pub const SETTINGS: &[Setting] = &[
@@ -34,11 +35,45 @@ pub const SETTINGS: &[Setting] = &[
     Setting { name: "head", default: "", help: "older spelling: head=7.3 is ablate=mean:7.3" },
 ];
 
+/// What follows a network's name where its own output is meant.
+const OWN: &str = "@own";
+
+/// A network as a text names it (what follows `run:`): where it is, and how it is to be read.
+pub struct NamedNetwork {
+    /// Where it is.
+    pub found: Found,
+    /// Whether its own output is meant, `NAME@own`.
+    pub own: bool,
+    settings: Settings,
+    /// What follows its name.
+    rest: String,
+}
+
+impl NamedNetwork {
+    /// Finds the network of a text.
+    pub fn parse(text: &str) -> Result<NamedNetwork> {
+        let is_path = |text: &str| Path::new(text).exists();
+        let (name, rest) =
+            if is_path(text) { (text, "") } else { text.split_once(',').unwrap_or((text, "")) };
+        let (name, own) = match name.strip_suffix(OWN) {
+            Some(name_alone) if !is_path(name) => (name_alone, true),
+            _ => (name, false),
+        };
+        let settings = Spec::parse(&format!("run:{rest}"))?.settings(SETTINGS)?;
+        Ok(NamedNetwork { found: find(name)?, own, settings, rest: rest.into() })
+    }
+
+    /// The same text with the path in place of a name, for plans.
+    pub fn resolved(&self) -> String {
+        let own = if self.own { OWN } else { "" };
+        let rest = if self.rest.is_empty() { String::new() } else { format!(",{}", self.rest) };
+        format!("{}{own}{rest}", self.found.path.display())
+    }
+}
+
 /// Builds the network of a text (what follows `run:`). Also returns what the user should know, in full sentences.
 pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
-    let (path, rest) =
-        if Path::new(text).exists() { (text, "") } else { text.split_once(',').unwrap_or((text, "")) };
-    let settings = Spec::parse(&format!("run:{rest}"))?.settings(SETTINGS)?;
+    let NamedNetwork { found, own, settings, .. } = NamedNetwork::parse(text)?;
     let mut ablations = Vec::new();
     for name in std::iter::once(ABLATE).chain(OLDER.map(|(name, ..)| name)) {
         if !settings.text(name).is_empty() {
@@ -47,15 +82,19 @@ pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
     }
     let options = Options { raw: settings.flag("raw")?, ..Options::default() };
     let trained = settings.choice("readout", &[("fitted", false), ("trained", true)])?;
-    let network = load(Path::new(path))?;
-    let (mut probed, task, seed, notes) = if trained {
+    let network = load(&found.path)?;
+    let (mut probed, task, seed, notes) = if own || trained {
         let (task, seed) = (network.task_or_usual(), network.seed_or_zero());
-        (Probed::trained(network.name, network.weights), task, seed, Vec::new())
+        let probed = match own {
+            true => Probed::own(format!("{}{OWN}", network.name), network.weights),
+            false => Probed::trained(network.name, network.weights),
+        };
+        (probed, task, seed, Vec::new())
     } else {
         let LoadedProbe { probed, task, seed, notes, .. } = network.probe(None, &options, progress)?;
         (probed, task, seed, notes)
     };
-    if options.raw && !trained {
+    if options.raw && !trained && !own {
         probed.id.given.insert("raw".into(), "true".into());
     }
     if !ablations.is_empty() {
@@ -67,5 +106,5 @@ pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
         let means = mean.then(measure).transpose()?;
         probed = probed.ablated(&ablations, means.as_ref())?;
     }
-    Ok((probed, notes))
+    Ok((probed, found.note.into_iter().chain(notes).collect()))
 }

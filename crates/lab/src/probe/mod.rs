@@ -29,7 +29,7 @@ use ndarray::{Array3, Array4, s};
 pub use ablation::{Ablation, MEAN_PROMPTS, MeanOutputs, Replacement};
 pub use engine::model::ablation::Part;
 pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
-pub use learner::{SETTINGS, build};
+pub use learner::{NamedNetwork, SETTINGS, build};
 pub use load::{LoadedNetwork, LoadedProbe, load, usual_task};
 pub use read::{ReadOut, ReadPoint};
 pub use shown::{LayerLook, LayerTable, over_training, without_parts};
@@ -53,6 +53,8 @@ pub struct Probed {
     read_outs: Vec<ReadOut>,
     interventions: Vec<AblatedPart>,
     fit: Option<Fit>,
+    /// Whether the last layer alone is meant unless steps are given.
+    own: bool,
 }
 
 impl Probed {
@@ -91,6 +93,12 @@ impl Probed {
         probed
     }
 
+    /// The network's own output: its last layer under its own read-out, unless other layers are asked for.
+    pub fn own(name: String, weights: Arc<Weights>) -> Probed {
+        let id = Id { name: name.clone(), given: Default::default() };
+        Probed { id, own: true, ..Probed::trained(name, weights) }
+    }
+
     fn new(name: String, weights: Arc<Weights>, read_outs: Vec<ReadOut>, fit: Option<Fit>) -> Probed {
         Probed {
             id: Id { name, given: Default::default() },
@@ -98,6 +106,7 @@ impl Probed {
             read_outs,
             interventions: Vec::new(),
             fit,
+            own: false,
         }
     }
 
@@ -154,7 +163,8 @@ impl Learner for Probed {
     }
 
     fn default_steps(&self) -> Steps {
-        Steps::range(1, self.layers() as u64)
+        let last = self.layers() as u64;
+        if self.own { Steps::single(last) } else { Steps::range(1, last) }
     }
 
     fn trajectory(&self, prompts: &Prompts, steps: &Steps) -> Result<Trajectory> {

@@ -103,7 +103,7 @@ impl Models {
 }
 
 /// Whether predictions are all that is kept of a network.
-fn only_recorded(dir: &Path) -> bool {
+pub fn only_recorded(dir: &Path) -> bool {
     dir.join(Recorded::FILE).is_file() && !dir.join(CHECKPOINT).is_file()
 }
 
