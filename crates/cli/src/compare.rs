@@ -114,7 +114,8 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let spinner = progress::spinner("preparing");
     let (found, notes) = plan.run(&|what| spinner.set_message(what.to_string()))?;
     spinner.suspend(|| notes.iter().for_each(|note| eprintln!("note: {note}")));
-    let (mut findings, result) = (found.findings(&plan), found.json(&plan));
+    let (mut findings, mut result) = (found.findings(&plan), found.json(&plan));
+    result["notes"] = notes.clone().into();
     spinner.set_message("drawing");
     findings.seconds = start.elapsed().as_secs_f64();
     let about = About {
@@ -123,7 +124,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         prompts: found.map.prompts(),
         ..About::default()
     };
-    plan::write_page(&plan, &findings, about, directory.path())?;
+    plan::write_page(&plan, &findings, &notes, about, directory.path())?;
     write_file(&directory.path().join("result.json"), format!("{result:#}\n").as_bytes())?;
     directory.finish()?;
     spinner.finish_and_clear();

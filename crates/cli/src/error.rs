@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Errors of the command line; all of them exit with code 2.
+/// Why a command did not do what it was asked: an interruption exits with code 130, everything else with 2.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// From the laboratory, files and their contents included.
@@ -11,6 +11,9 @@ pub enum Error {
     /// From the report.
     #[error(transparent)]
     Report(#[from] report::Error),
+    /// It was asked to stop, and saved what was done; what is left, and how to go on.
+    #[error("{0}")]
+    Interrupted(String),
     /// Arguments that do not go together.
     #[error("{0}")]
     Usage(String),

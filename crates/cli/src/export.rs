@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use engine::interchange::hf::{self, ExportOptions, Names, Precision};
 use engine::interchange::{self, ByteSize};
 use lab::findings::numbers::grouped;
+use lab::networks::runs;
 
 use crate::error::{Error, Result};
 use crate::import::{described, failed, same};
@@ -56,6 +57,7 @@ pub fn run(args: &ExportArgs) -> Result<()> {
         return Err(Error::content(&args.out, "is the checkpoint to be exported; accepted: another name"));
     }
     let model = interchange::load_model(&args.from).map_err(failed)?;
+    runs::unfinished(&args.from).iter().for_each(|run| eprintln!("note: {run}"));
     let options = ExportOptions {
         precision: match args.dtype {
             DtypeArg::F32 => Precision::F32,

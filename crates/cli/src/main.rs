@@ -1,6 +1,7 @@
 //! `iclab`: which algorithm does a sequence model run when it learns in context?
 //!
-//! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error.
+//! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error,
+//! 130 interrupted, and what was done is saved.
 
 // Doc comments here are help texts first: shapes such as [b,n,d] stay as they are.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -57,7 +58,8 @@ use clap::{FromArgMatches, Parser, Subcommand};
                                              … and its predictions against Newton
   iclab doctor                               what this machine has; checks its GPU
 
-Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error."
+Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error,
+130 interrupted: what was done is saved, and the same command goes on."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -120,6 +122,10 @@ fn main() -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
+        Err(error::Error::Interrupted(left)) => {
+            eprintln!("unfinished: {left}");
+            ExitCode::from(signals::INTERRUPTED)
+        }
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(2)

@@ -29,11 +29,18 @@ pub fn write(plan: &impl Serialize, dir: &Path) -> Result<()> {
     write_file(&dir.join(PLAN), (head + &text(plan)).as_bytes())
 }
 
-/// Writes one analysis as a page, with the plan it came from; `about` gives the command, the prompts and the seed.
-pub fn write_page(plan: &impl Serialize, findings: &Findings, about: About, dir: &Path) -> Result<()> {
+/// Writes one analysis as a page, with the plan it came from and what its reader must know; `about` gives the command, the
+/// prompts and the seed.
+pub fn write_page(
+    plan: &impl Serialize,
+    findings: &Findings,
+    notes: &[String],
+    about: About,
+    dir: &Path,
+) -> Result<()> {
     let about = About {
         title: findings.title.clone(),
-        purpose: findings.summary.clone(),
+        purpose: noted(&findings.summary, notes),
         version: env!("CARGO_PKG_VERSION").into(),
         seconds: findings.seconds,
         plan_hash: hash(plan),
@@ -42,6 +49,12 @@ pub fn write_page(plan: &impl Serialize, findings: &Findings, about: About, dir:
     };
     report::write(std::slice::from_ref(findings), &about, dir)?;
     write(plan, dir)
+}
+
+/// A paragraph, and after it what its reader must know.
+pub fn noted(paragraph: &str, notes: &[String]) -> String {
+    let notes: String = notes.iter().map(|note| format!(" Note: {}.", note.trim_end_matches('.'))).collect();
+    paragraph.to_string() + &notes
 }
 
 /// Reads a plan, refusing fields that do not exist.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use lab::networks::experiment::TaskSpec;
-use lab::networks::{self, Found};
+use lab::networks::{self, Found, runs};
 use lab::probe::{self, LayerTable, LoadedProbe, Method, Options};
 use report::About;
 use serde::Serialize;
@@ -146,18 +146,19 @@ fn write_report(args: &ProbeArgs, run: &Path, out: &Path) -> Result<()> {
     let tell = |what: &str| spinner.set_message(what.to_string());
     let count = args.look as usize;
     let option = if args.interventions { "interventions" } else { "over-training" };
-    let mut findings = if args.interventions {
+    let (mut findings, notes) = if args.interventions {
         let opened = args.open(run, &args.options(), &tell)?;
-        spinner.suspend(|| opened.notes.iter().for_each(|note| eprintln!("note: {note}")));
-        probe::without_parts(&opened, count, &tell)?
+        (probe::without_parts(&opened, count, &tell)?, opened.notes)
     } else {
-        probe::over_training(run, count, &tell)?
+        let notes = runs::unfinished(run).map(|run| run.to_string());
+        (probe::over_training(run, count, &tell)?, notes.into_iter().collect())
     };
+    spinner.suspend(|| notes.iter().for_each(|note| eprintln!("note: {note}")));
     findings.seconds = start.elapsed().as_secs_f64();
     let (run, analysis) = (run.display().to_string(), findings.analysis.clone());
     let plan = Plan { command: "probe".into(), run, analysis, prompts: count };
     let about = About { command: format!("iclab probe RUN --{option}"), prompts: count, ..About::default() };
-    plan::write_page(&plan, &findings, about, directory.path())?;
+    plan::write_page(&plan, &findings, &notes, about, directory.path())?;
     directory.finish()?;
     spinner.finish_and_clear();
     if args.json {

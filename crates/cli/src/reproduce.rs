@@ -32,7 +32,7 @@ pub use selection::Selection;
                         iclab reproduce --only F26,E1 --out /tmp/f26\n  \
                         iclab reproduce --model r1=runs/r1-fast-0123456789abcdef --only F3,F9\n  \
                         iclab reproduce --from-scratch --device cuda --out from-scratch\n\n\
-                        Exit code: 0 all claims hold, 1 a claim fails, 2 an error.")]
+                        Exit code: 0 all claims hold, 1 a claim fails, 2 an error, 130 interrupted: the same command goes on.")]
 pub struct ReproduceArgs {
     /// Only these analyses (see `iclab list analyses`), separated by commas
     #[arg(long, value_delimiter = ',')]
@@ -84,9 +84,13 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     let wanted = analyses::select(&args.only)?;
     let reproduction = args.reproduction(&wanted)?;
     let selection = Selection::open(&reproduction, wanted, !args.only.is_empty())?;
+    let notes: Vec<String> = reproduction.unfinished().iter().map(|run| run.to_string()).collect();
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
     let plan = reproduction.plan(&selection.selected);
     let options = reproduction.options(args.models.as_deref());
+    let usual = About::default();
     let about = About {
+        purpose: plan::noted(&usual.purpose, &notes),
         version: env!("CARGO_PKG_VERSION").into(),
         command: format!("iclab reproduce{}{options}", args.words(&plan.analyses)),
         options,
@@ -95,7 +99,7 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
         plan_hash: plan::hash(&plan),
         machine: machine(),
         not_run: selection.not_run.clone(),
-        ..Default::default()
+        ..usual
     };
     let of = |measured: &Measured| About { kept: measured.kept.clone(), ..about.clone() };
     let mut growing = Growing::begin(&args.out, &plan, start)?;

@@ -3,7 +3,16 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use lab::networks::pool::JobOutcome;
+
 use crate::error::{Error, Result};
+
+/// Exit code of a command that was asked to stop and saved what was done: 128 and the number of SIGINT, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+
+/// Hidden variable that makes a trainer deaf to a second request: whoever started it hears the same Ctrl-C, and passes on
+/// what reaches nobody else.
+pub const PATIENT_VARIABLE: &str = "ICLAB_PATIENT";
 
 static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 static PATIENT: AtomicBool = AtomicBool::new(false);
@@ -17,11 +26,14 @@ pub fn listen() -> Result<()> {
 }
 
 fn begin() -> Result<()> {
+    if std::env::var_os(PATIENT_VARIABLE).is_some() {
+        be_patient();
+    }
     #[cfg(unix)]
     on_user_signal().map_err(|e| Error::Usage(format!("cannot listen for SIGUSR1: {e}")))?;
     ctrlc::set_handler(|| {
         if REQUESTS.fetch_add(1, Ordering::Relaxed) > 0 && !PATIENT.load(Ordering::Relaxed) {
-            std::process::exit(130);
+            std::process::exit(INTERRUPTED.into());
         }
     })
     .map_err(|e| Error::Usage(format!("cannot listen for Ctrl-C: {e}")))
@@ -30,6 +42,19 @@ fn begin() -> Result<()> {
 /// From now on a second request does not end the process: clusters repeat theirs, and kill when they mean it.
 pub fn be_patient() {
     PATIENT.store(true, Ordering::Relaxed);
+}
+
+/// An error for runs that a request to stop left unfinished, if there are any.
+pub fn refuse_unfinished<'a>(outcomes: impl ExactSizeIterator<Item = &'a JobOutcome>) -> Result<()> {
+    let of = outcomes.len();
+    match outcomes.filter(|o| matches!(o, JobOutcome::Interrupted(_) | JobOutcome::NotBegun)).count() {
+        0 => Ok(()),
+        _ if of == 1 => Err(Error::Interrupted("the run was interrupted; the same command goes on".into())),
+        left => {
+            let what = format!("{left} of {of} runs were interrupted; the same command goes on with them");
+            Err(Error::Interrupted(what))
+        }
+    }
 }
 
 /// Whether anyone has asked to stop.

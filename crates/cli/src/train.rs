@@ -11,6 +11,7 @@ use crate::device::DeviceArgs;
 use crate::error::{Error, Result};
 use crate::output::print_json;
 use crate::pool::Pool;
+use crate::signals;
 
 /// Train the networks of experiments
 ///
@@ -22,7 +23,8 @@ use crate::pool::Pool;
                         iclab train experiments/r1-fast.toml --seeds 4 --device cuda\n  \
                         iclab train experiments/r?-fast.toml --device cuda --jobs 3\n\n\
                         Several runs are trained at once on a CUDA device and one after the other on the CPU.\n\
-                        Ctrl-C stops after saving checkpoints; the same command goes on.")]
+                        Ctrl-C stops after saving checkpoints; the same command goes on.\n\
+                        Exit code: 0 trained, 2 an error, 130 interrupted and saved.")]
 pub struct TrainArgs {
     /// Experiment files
     #[arg(required = true, value_name = "EXPERIMENT")]
@@ -79,11 +81,19 @@ pub fn run(args: &TrainArgs) -> Result<()> {
 
 /// Prints what is not printed yet; failed runs make an error that names them.
 fn report(args: &TrainArgs, jobs: &[Job], mut outcomes: Vec<JobOutcome>) -> Result<()> {
-    if let ([job], [_]) = (jobs, &outcomes[..]) {
+    if let [job] = jobs {
         match outcomes.remove(0) {
             JobOutcome::Failed(error) => return Err(error.into()),
             JobOutcome::Finished(result) if args.json => print_json(&json!(result))?,
-            outcome => println!("{}", outcome.sentence(job)),
+            JobOutcome::Finished(result) => println!("{}", JobOutcome::Finished(result).sentence(job)),
+            unfinished => {
+                if args.json {
+                    print_json(&record(job, &unfinished))?;
+                } else {
+                    println!("{}", unfinished.sentence(job));
+                }
+                return signals::refuse_unfinished([&unfinished].into_iter());
+            }
         }
         return Ok(());
     }
@@ -100,7 +110,7 @@ fn report(args: &TrainArgs, jobs: &[Job], mut outcomes: Vec<JobOutcome>) -> Resu
         })
         .collect();
     if failed.is_empty() {
-        return Ok(());
+        return signals::refuse_unfinished(outcomes.iter());
     }
     let others = if failed.len() < jobs.len() { "; the others are saved" } else { "" };
     let list = failed.join("\n  ");
@@ -109,10 +119,12 @@ fn report(args: &TrainArgs, jobs: &[Job], mut outcomes: Vec<JobOutcome>) -> Resu
 
 /// An outcome among several, as JSON.
 fn record(job: &Job, outcome: &JobOutcome) -> Value {
+    let steps = job.experiment.training.steps;
+    let unfinished = |step: u64| json!({"stopped_after": step, "steps": steps, "unfinished": true});
     let mut value = match outcome {
         JobOutcome::Finished(result) => json!(result),
-        JobOutcome::Interrupted(step) => json!({"stopped_after": step}),
-        JobOutcome::NotBegun => json!({"stopped_after": 0}),
+        JobOutcome::Interrupted(step) => unfinished(*step),
+        JobOutcome::NotBegun => unfinished(0),
         JobOutcome::Failed(error) => json!({"error": error.to_string()}),
     };
     value["run"] = json!(job.dir);

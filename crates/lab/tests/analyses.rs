@@ -106,7 +106,7 @@ impl Networks for Cast {
         let task = spec.build()?;
         let options = Options { prompts: Some(8), held_out: 8, ..Options::default() };
         let probed = Probed::fit_with("tiny".into(), Arc::new(weights), &task, Seed(0), &options, &|_| ())?;
-        Ok(LoadedProbe { probed, task: spec, seed: 0, saved: None, notes: vec![] })
+        Ok(LoadedProbe { probed, task: spec, seed: 0, saved: None, unfinished: None, notes: vec![] })
     }
 
     fn checkpoints(&self, _: &str, _: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>> {

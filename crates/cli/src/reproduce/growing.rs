@@ -12,6 +12,7 @@ use super::networks::stop_training;
 use crate::error::{Error, Result};
 use crate::output::Directory;
 use crate::plan;
+use crate::signals::INTERRUPTED;
 
 /// The first findings are shown after this long.
 const FIRST: Duration = Duration::from_secs(5);
@@ -31,8 +32,8 @@ pub fn stop_between_writes() -> Result<()> {
     ctrlc::set_handler(|| {
         stop_training();
         let _nothing_half_made = writing();
-        eprintln!("stopped; the same command goes on where it was");
-        std::process::exit(130);
+        eprintln!("unfinished: the reproduction was interrupted; the same command goes on where it was");
+        std::process::exit(INTERRUPTED.into());
     })
     .map_err(|e| Error::Usage(format!("cannot listen for Ctrl-C: {e}")))
 }

@@ -14,6 +14,7 @@ use lab::networks::runs;
 use super::ReproduceArgs;
 use crate::device::DeviceArgs;
 use crate::error::{Error, Result};
+use crate::signals::{INTERRUPTED, PATIENT_VARIABLE};
 
 /// How long a request to stop waits for the trainer to save.
 const SAVING: Duration = Duration::from_secs(20);
@@ -25,9 +26,10 @@ fn trainer() -> std::sync::MutexGuard<'static, Option<Child>> {
     TRAINER.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Ends with the trainer: it was asked to stop by the same Ctrl-C and saves; runs survive being killed, too.
+/// Ends with the trainer: asked to stop, it saves; runs survive being killed, too.
 pub fn stop_training() {
     let Some(mut child) = trainer().take() else { return };
+    ask_to_stop(&child);
     let begun = Instant::now();
     while begun.elapsed() < SAVING && matches!(child.try_wait(), Ok(None)) {
         std::thread::sleep(Duration::from_millis(50));
@@ -35,6 +37,18 @@ pub fn stop_training() {
     let _ = child.kill();
     let _ = child.wait();
 }
+
+/// Ctrl-C on a terminal reaches the trainer, too; a signal to this process alone does not. A second request does it no harm.
+#[cfg(unix)]
+fn ask_to_stop(child: &Child) {
+    use nix::sys::signal::{Signal, kill};
+    if let Ok(id) = i32::try_from(child.id()) {
+        let _ = kill(nix::unistd::Pid::from_raw(id), Signal::SIGTERM);
+    }
+}
+
+#[cfg(not(unix))]
+fn ask_to_stop(_: &Child) {}
 
 impl ReproduceArgs {
     /// What is measured on; networks that must be trained first are.
@@ -105,7 +119,7 @@ impl Training<'_> {
         let program = std::env::current_exe().map_err(Error::file("find", "iclab"))?;
         let mut command = Command::new(&program);
         command.arg("train").args(experiments).arg("--runs").arg(self.runs).args(self.device.arguments());
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).env(PATIENT_VARIABLE, "1");
         *trainer() = Some(command.spawn().map_err(Error::file("start", &program))?);
         loop {
             // Not under the lock while waiting: a request to stop takes the trainer away, and then ends this process.
@@ -115,6 +129,10 @@ impl Training<'_> {
                     *trainer() = None;
                     if status.success() {
                         return Ok(());
+                    }
+                    if status.code() == Some(INTERRUPTED.into()) {
+                        let what = "training was interrupted; the same command goes on where it was";
+                        return Err(Error::Interrupted(what.into()));
                     }
                     return Err(Error::Usage(
                         "training failed, as said above; what was trained is kept".into(),

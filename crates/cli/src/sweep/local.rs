@@ -6,6 +6,7 @@ use lab::networks::sweeps::{PointStatus, SweepFolder, counts, story, survey};
 use super::RunArgs;
 use crate::error::{Error, Result};
 use crate::pool::Pool;
+use crate::signals;
 
 /// Runs at once on the cores when nobody says how many: one core each is the fastest for small networks, and memory is
 /// the limit for large ones.
@@ -21,6 +22,7 @@ pub fn run(args: &RunArgs, folder: &SweepFolder) -> Result<()> {
     let (seen, notes) = survey(folder);
     notes.iter().for_each(|note| eprintln!("note: {note}; tasks of a cluster are not known"));
     let jobs: Vec<Job> = left(args, folder, &seen).into_iter().map(|point| folder.job(point)).collect();
+    let mut outcomes = Vec::new();
     if !jobs.is_empty() {
         let cores = rayon::current_num_threads();
         let pool = Pool {
@@ -31,8 +33,8 @@ pub fn run(args: &RunArgs, folder: &SweepFolder) -> Result<()> {
             several: true,
             printing: true,
         };
-        let outcomes = pool.train(&jobs.iter().collect::<Vec<_>>())?;
-        let failed = jobs.iter().zip(outcomes).filter_map(|(job, outcome)| match outcome {
+        outcomes = pool.train(&jobs.iter().collect::<Vec<_>>())?;
+        let failed = jobs.iter().zip(&outcomes).filter_map(|(job, outcome)| match outcome {
             JobOutcome::Failed(error) => Some(format!("{} ({}): {error}", job.label, job.dir.display())),
             _ => None,
         });
@@ -41,7 +43,8 @@ pub fn run(args: &RunArgs, folder: &SweepFolder) -> Result<()> {
     let (seen, _) = survey(folder);
     println!("{}: {}", folder.dir.display(), counts(&seen));
     let failed = (0..seen.len()).filter(|&i| seen[i].is_failed()).map(|i| story(folder, i));
-    refuse(failed.collect(), folder, "failed before, and --retry trains them again")
+    refuse(failed.collect(), folder, "failed before, and --retry trains them again")?;
+    signals::refuse_unfinished(outcomes.iter())
 }
 
 /// An error that names every failed point, if there is one.

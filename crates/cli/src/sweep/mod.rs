@@ -31,7 +31,8 @@ use crate::error::Result;
                   iclab sweep experiments/sweeps/widths.toml --on slurm\n  \
                   iclab sweep status experiments/sweeps/widths.toml\n  \
                   iclab sweep collect experiments/sweeps/widths.toml --out widths\n\n\
-                  Ctrl-C stops after saving checkpoints; the same command goes on."
+                  Ctrl-C stops after saving checkpoints; the same command goes on.\n\
+                  Exit code: 0 trained, 2 an error or a failed point, 130 interrupted and saved."
 )]
 pub struct SweepArgs {
     #[command(subcommand)]

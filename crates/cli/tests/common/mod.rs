@@ -208,11 +208,14 @@ pub fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
     }
 }
 
-/// Sends a signal; the program must then save, say so and succeed. Returns what it printed.
+/// Sends a signal; the program must then save, say so and exit with 130. Returns what it printed.
 pub fn stopped_by(child: Child, signal: &str) -> String {
     Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("saved; the same command goes on"), "{said}");
+    let last = String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_string();
+    assert!(said.contains("saved; the same command goes on"), "{said}");
+    assert!(last.starts_with("unfinished: ") && last.contains("the same command goes on"), "{last}");
+    assert_eq!(output.status.code(), Some(130), "{said}");
     said
 }

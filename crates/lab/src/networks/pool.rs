@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use engine::cuda::CudaError;
 
 use crate::error::{Error, Result};
+use crate::findings::numbers::grouped;
 use crate::networks::devices::Device;
 use crate::networks::experiment::Experiment;
 use crate::networks::runs::{self, Metrics, Run, RunResult, Stopped};
@@ -229,9 +230,12 @@ impl JobOutcome {
                 )
             }
             JobOutcome::Interrupted(step) => {
-                format!("{dir}: stopped after step {step} of {steps}, saved; the same command goes on")
+                let (step, steps) = (grouped(*step), grouped(steps));
+                format!(
+                    "{dir} is unfinished: stopped after step {step} of {steps}, saved; the same command goes on"
+                )
             }
-            JobOutcome::NotBegun => format!("{dir}: not begun; the same command goes on"),
+            JobOutcome::NotBegun => format!("{dir} is unfinished: not begun; the same command goes on"),
             JobOutcome::Failed(error) => format!("{dir}: {error}"),
         }
     }

@@ -85,11 +85,12 @@ pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
     let network = load(&found.path)?;
     let (mut probed, task, seed, notes) = if own || trained {
         let (task, seed) = (network.task_or_usual(), network.seed_or_zero());
+        let notes = network.unfinished().iter().map(|run| run.to_string()).collect();
         let probed = match own {
             true => Probed::own(format!("{}{OWN}", network.name), network.weights),
             false => Probed::trained(network.name, network.weights),
         };
-        (probed, task, seed, Vec::new())
+        (probed, task, seed, notes)
     } else {
         let LoadedProbe { probed, task, seed, notes, .. } = network.probe(None, &options, progress)?;
         (probed, task, seed, notes)

@@ -12,7 +12,7 @@ use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::networks::Weights;
 use crate::networks::experiment::{Experiment, TaskSpec};
-use crate::networks::runs::{CHECKPOINT, PLAN};
+use crate::networks::runs::{self, CHECKPOINT, PLAN, Unfinished};
 
 /// A network that was found, and what is known about it.
 #[derive(Clone)]
@@ -39,6 +39,8 @@ pub struct LoadedProbe {
     pub seed: u64,
     /// Where read-outs were found that were fitted before, if they were.
     pub saved: Option<PathBuf>,
+    /// How far its training is, if that is not over.
+    pub unfinished: Option<Unfinished>,
     /// What the user should know, in full sentences.
     pub notes: Vec<String>,
 }
@@ -98,6 +100,11 @@ impl LoadedNetwork {
         self.seed.unwrap_or(0)
     }
 
+    /// How far its training is, if that is not over.
+    pub fn unfinished(&self) -> Option<Unfinished> {
+        runs::unfinished(&self.checkpoint)
+    }
+
     /// Gives every layer a read-out: the saved ones where they belong to these weights and were fitted as asked, else
     /// fresh ones. Those fitted the usual way are saved. `task` is for networks that do not say theirs.
     pub fn probe(self, task: Option<TaskSpec>, options: &Options, progress: Progress) -> Result<LoadedProbe> {
@@ -111,7 +118,8 @@ impl LoadedNetwork {
         let path = beside(&self.checkpoint);
         let usual = *options == Options::default();
         let hash = hash(&self.weights);
-        let mut notes = Vec::new();
+        let unfinished = self.unfinished();
+        let mut notes: Vec<String> = unfinished.iter().map(|run| run.to_string()).collect();
         let asked = self.task.clone().or(task);
         // Other wishes neither use nor replace what is saved.
         match (usual && path.is_file()).then(|| SavedReadOuts::read(&path)) {
@@ -123,7 +131,7 @@ impl LoadedNetwork {
             {
                 let SavedReadOuts { read_outs, fit, task, seed, .. } = saved;
                 let probed = Probed::new(self.name, self.weights, read_outs, Some(fit));
-                return Ok(LoadedProbe { probed, task, seed, saved: Some(path), notes });
+                return Ok(LoadedProbe { probed, task, seed, saved: Some(path), unfinished, notes });
             }
             Some(Err(why)) => {
                 notes.push(format!("{} cannot be used ({why}) and is replaced", path.display()))
@@ -144,6 +152,6 @@ impl LoadedNetwork {
                 ));
             }
         }
-        Ok(LoadedProbe { probed, task: spec, seed, saved: None, notes })
+        Ok(LoadedProbe { probed, task: spec, seed, saved: None, unfinished, notes })
     }
 }

@@ -114,6 +114,8 @@ impl<'a> LayerTable<'a> {
         json!({
             "network": opened.probed.id().to_string(),
             "task": opened.task,
+            "unfinished": opened.unfinished,
+            "notes": opened.notes,
             "fit": {
                 "method": fit.method, "raw": fit.raw, "targets": fit.targets, "prompts": fit.prompts, "why": fit.why,
                 "held_out": fit.held_out, "saved": opened.saved,

@@ -28,6 +28,7 @@ use super::{Analysis, Lab, NotRun};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::networks::models::{self, MINIATURE, Models, NETWORKS, PaperNetwork};
+use crate::networks::runs::{self, Unfinished};
 
 pub use cache::{CACHE, Cache, Fingerprints, Question};
 pub use measure::{Measured, Measuring};
@@ -80,6 +81,12 @@ impl Reproduction {
             models.give(text)?;
         }
         Ok(models)
+    }
+
+    /// Networks from elsewhere whose training is not over.
+    pub fn unfinished(&self) -> Vec<Unfinished> {
+        let dirs = self.given.iter().filter_map(|text| Some(text.split_once('=')?.1));
+        dirs.filter_map(|dir| runs::unfinished(Path::new(dir))).collect()
     }
 
     /// The bench with these networks; `say` hears what it does.

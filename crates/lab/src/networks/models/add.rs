@@ -113,7 +113,10 @@ fn trained(run: &Path) -> Result<Card> {
         });
     }
     if !run.join(Card::FILE).is_file() {
-        let why = "is not finished; accepted: a run that `iclab train` has ended, or a shipped network";
+        let far = runs::unfinished(run)
+            .map_or(String::new(), |run| format!(" (step {} of {})", run.step, run.steps));
+        let why =
+            format!("is unfinished{far}; accepted: a run that `iclab train` has ended, or a shipped network");
         return Err(Error::content(run, why));
     }
     let card = Card::read(run)?;

@@ -11,12 +11,14 @@
 //!   log.txt                   a line whenever a process takes the run up or leaves it
 //! ```
 //!
-//! run: trains and writes; metrics: rows of metrics.jsonl; log: log.txt; status: what a directory says to who only reads.
+//! run: trains and writes; metrics: rows of metrics.jsonl; log: log.txt; status: what a directory says to who only reads;
+//! unfinished: what is said of a network whose training is not over.
 
 mod log;
 mod metrics;
 mod run;
 mod status;
+mod unfinished;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +31,8 @@ use crate::networks::experiment::Experiment;
 pub use log::{LOG, failure, host, last_lines, note_failure};
 pub use metrics::{Metrics, read_metrics};
 pub use run::{Run, Stopped};
-pub use status::{RunProgress, RunStatus, inspect};
+pub use status::{RunProgress, RunState, RunStatus, inspect, state};
+pub use unfinished::{Unfinished, unfinished};
 
 /// How a finished run turned out, on fresh prompts of the whole task.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,9 +4,25 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{CHECKPOINT, LOCK, RunResult, failure, finished, read_metrics};
+use super::{CHECKPOINT, LOCK, PLAN, RunResult, failure, finished, read_metrics};
 use crate::error::{Error, Result};
 use crate::networks::experiment::Experiment;
+
+/// A run's directory: what was asked for, and how far it is.
+#[derive(Clone, Debug)]
+pub struct RunState {
+    /// What was asked for.
+    pub experiment: Experiment,
+    /// How far it is.
+    pub progress: RunProgress,
+}
+
+/// Reads a run's directory; without a plan that can be read it is no run.
+pub fn state(dir: &Path) -> Result<RunState> {
+    let experiment = Experiment::read(&dir.join(PLAN))?;
+    let progress = inspect(dir, &experiment);
+    Ok(RunState { experiment, progress })
+}
 
 /// How far a run is.
 #[derive(Clone, Debug)]
