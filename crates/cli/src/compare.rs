@@ -117,7 +117,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let (mut findings, mut result) = (found.findings(&plan), found.json(&plan));
     result["notes"] = notes.clone().into();
     spinner.set_message("drawing");
-    findings.seconds = start.elapsed().as_secs_f64();
+    (findings.seconds, findings.notes) = (start.elapsed().as_secs_f64(), notes);
     let about = About {
         command: "iclab compare --plan plan.toml --out DIR".into(),
         seed: plan.task.seed,

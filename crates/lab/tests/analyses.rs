@@ -147,6 +147,8 @@ fn every_analysis_gives_claims_with_figures_and_says_why_one_fails() {
             assert!(!figure.panels.is_empty() && figure.caption.len() > 20, "{}", figure.id);
             assert!(pictures.insert(figure.id.clone()), "{} occurs twice", figure.id);
         }
+        let titles = found.figures.iter().map(|f| &f.title).chain(found.tables.iter().map(|t| &t.title));
+        titles.for_each(|title| assert!(!asserts(title), "{} says what was found: {title}", analysis.id));
         if let Some(headline) = &found.headline {
             assert!(found.figures.iter().any(|f| f.id == headline.figure), "no figure {}", headline.figure);
             let known = |id: &String| found.claims.iter().any(|claim| claim.id == *id);
@@ -209,6 +211,49 @@ fn every_row_about_the_paper_says_where_the_paper_has_it() {
             section.split('.').all(|part| part.parse::<u32>().is_ok() || ["A", "B"].contains(&part));
         assert!(numbered, "{}: section {section}", row.id);
     }
+}
+
+/// Words by which a heading would say what was found; that is for claims and their verdicts.
+const ASSERTS: [&str; 24] = [
+    "is",
+    "are",
+    "was",
+    "were",
+    "does",
+    "do",
+    "has",
+    "have",
+    "not",
+    "no",
+    "become",
+    "becomes",
+    "falls",
+    "fails",
+    "holds",
+    "hurts",
+    "costs",
+    "forgets",
+    "improves",
+    "converges",
+    "diverges",
+    "resembles",
+    "reveals",
+    "shows",
+];
+
+#[test]
+fn titles_ask_and_verdicts_answer() {
+    for row in ANALYSES.iter() {
+        assert!(row.title.ends_with('?'), "{} says before it is measured: {}", row.id, row.title);
+        assert!(row.title.chars().count() <= 100, "{} is long for a heading: {}", row.id, row.title);
+        assert!(row.summary.ends_with('.'), "{}", row.id);
+    }
+}
+
+/// Whether a heading says what was found.
+fn asserts(title: &str) -> bool {
+    let says = |word: &str| ASSERTS.contains(&word);
+    !title.ends_with('?') && title.split(|c: char| !c.is_alphanumeric()).any(says)
 }
 
 #[test]

@@ -57,6 +57,7 @@ pub fn run(args: &CollectArgs) -> Result<()> {
         analysis: "sweep".into(),
         title: title.clone(),
         summary: sweep.about.clone(),
+        answer: sweeps::answer(sweep, &measured),
         claims: outcome.claims,
         figures: outcome.figures,
         tables: outcome.tables,

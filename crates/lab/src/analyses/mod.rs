@@ -22,7 +22,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, hint};
-use crate::findings::{Chapter, Claim, Figure, Findings, Place, Table};
+use crate::findings::{self, Chapter, Claim, Figure, Findings, Place, Table};
 use crate::networks::models;
 
 pub use kit::lab::Lab;
@@ -40,7 +40,7 @@ pub struct Analysis {
     pub paper: Option<(&'static str, &'static str)>,
     /// Its place within the chapter: ten times the number in its id leaves room for what comes between.
     pub order: u32,
-    /// A headline.
+    /// What it asks, a question: claims and their verdicts answer it.
     pub title: &'static str,
     /// What it does and why, a paragraph.
     pub summary: &'static str,
@@ -182,6 +182,8 @@ pub fn run(analysis: &Analysis, lab: &Lab) -> Result<Findings> {
         headline,
         title: analysis.title.to_string(),
         summary: analysis.summary.to_string(),
+        answer: findings::answer(&outcome.claims),
+        notes: vec![],
         claims: outcome.claims,
         figures: outcome.figures,
         tables: outcome.tables,

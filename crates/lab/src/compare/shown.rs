@@ -5,9 +5,21 @@ use serde_json::{Value, json};
 use super::Comparison;
 use super::plan::Plan;
 use super::rates::Trend;
+use super::similarity::Metric;
 use crate::findings::{
     Axis, Figure, Findings, HeatmapPanel, LinesPanel, Panel, Scale, Series, Stroke, Table,
 };
+use crate::learners::Unit;
+
+/// What one step is called.
+fn one(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Iteration => "iteration",
+        Unit::Pass => "pass",
+        Unit::Layer => "layer",
+        Unit::Step => "step",
+    }
+}
 
 impl Comparison {
     /// Everything a page about it shows.
@@ -35,11 +47,43 @@ impl Comparison {
         Findings {
             analysis: "compare".into(),
             title: self.title(),
+            answer: self.answer(),
             summary,
             figures,
             tables: vec![self.table()],
             ..Findings::default()
         }
+    }
+
+    /// What was found, for the first screen: the rate of the best matches, and where the two are closest.
+    pub fn answer(&self) -> String {
+        let (a, b) = self.names();
+        let (one, other) = (one(self.map.a.unit), one(self.map.b.unit));
+        let rate = match &self.fit {
+            None => self.describe(),
+            Some(fit) => {
+                let ends = fit.points.first().zip(fit.points.last());
+                let (first, last) = ends.map_or((0.0, 0.0), |(first, last)| (first.0, last.0));
+                let rate = fit.per_step(fit.trend);
+                let worth = match fit.trend {
+                    Trend::Linear => format!("is worth {:.2} {} of {b}", rate.value, self.map.b.unit),
+                    Trend::Exponential => {
+                        format!("doubles the {} of {b} {:.2} times", self.map.b.unit, rate.value)
+                    }
+                };
+                format!("From {one} {first} to {last} each {one} of {a} {worth}{}.", rate.words())
+            }
+        };
+        let found = self.matching.a.as_slice().iter().zip(&self.matching.similarity);
+        let found = found.filter(|(_, similarity)| similarity.is_finite());
+        let closer = |x: f64, y: f64| if self.map.metric == Metric::Cosine { x > y } else { x < y };
+        let closest = found.reduce(|best, next| if closer(*next.1, *best.1) { next } else { best });
+        let Some((&step, similarity)) = closest else { return rate };
+        let matched = match self.map.b.steps.len() {
+            1 => b,
+            _ => format!("{other} {} of {b}", self.step_text(step)),
+        };
+        format!("{rate} Closest: {one} {step} of {a} and {matched}, {} {similarity:.4}.", self.map.label)
     }
 
     /// The map with its best matches as a panel.

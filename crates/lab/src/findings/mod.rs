@@ -1,5 +1,6 @@
 //! What an analysis returns, as plain data: claims, figures, tables.
 
+mod answer;
 mod claims;
 mod counts;
 mod figure;
@@ -8,6 +9,7 @@ mod table;
 
 use serde::{Deserialize, Serialize};
 
+pub use answer::answer;
 pub use claims::{Bound, Claim, Kind, Verdict};
 pub use counts::Counts;
 pub use figure::{
@@ -88,10 +90,16 @@ pub struct Findings {
     /// What it gives to the first screen, if anything.
     #[serde(default)]
     pub headline: Option<Headline>,
-    /// Its headline.
+    /// What it asks: a question, or a name that says nothing of what was found.
     pub title: String,
     /// What it does and why, a paragraph.
     pub summary: String,
+    /// What was found, in a sentence or two; empty where nobody has said so.
+    #[serde(default)]
+    pub answer: String,
+    /// What a reader must know before believing it: prompts left out, an unfinished run.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Its claims, in reading order.
     pub claims: Vec<Claim>,
     /// Its figures, in reading order.

@@ -128,8 +128,10 @@ impl<'a> LayerTable<'a> {
 
 /// What becomes of a network without each of its layers and heads, on `count` prompts.
 pub fn without_parts(opened: &LoadedProbe, count: usize, progress: Progress) -> Result<Findings> {
-    let title = format!("What {} needs of its layers and heads", opened.probed.id());
-    Ok(findings("interventions", title, Ablations::measure(opened, count, progress)?.shown()))
+    let title = format!("Which layers and heads does {} need?", opened.probed.id());
+    let found = Ablations::measure(opened, count, progress)?;
+    let notes = opened.notes.clone();
+    Ok(Findings { answer: found.answer(), notes, ..findings("interventions", title, found.shown()) })
 }
 
 /// The layers of a run at the checkpoints that were kept along its training, on `count` prompts.
@@ -139,8 +141,9 @@ pub fn over_training(run: &Path, count: usize, progress: Progress) -> Result<Fin
     let task = task.build()?;
     let measured = emergence::measure(&checkpoints, &task.sample(Seed(0), "eval", 0, count))?;
     let name = run.display().to_string();
-    let title = format!("How the layers of {name} came about");
-    Ok(findings("emergence", title, emergence::shown(&name, &measured)))
+    let title = format!("When in training do the layers of {name} begin to match Newton's steps?");
+    let answer = emergence::answer(&measured);
+    Ok(Findings { answer, ..findings("emergence", title, emergence::shown(&name, &measured)) })
 }
 
 fn findings(analysis: &str, title: String, outcome: Outcome) -> Findings {

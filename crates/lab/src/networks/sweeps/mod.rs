@@ -15,6 +15,6 @@ mod survey;
 pub use arrays::write_arrays;
 pub use folder::{PLAN, PoolProcess, SweepFolder};
 pub use measure::{LayerMatches, Measured, Measurer, Reached};
-pub use outcome::outcome;
+pub use outcome::{answer, outcome};
 pub use plan::{Point, Quality, SEED, Slurm, Sweep, Test};
 pub use survey::{PointStatus, abandoned, counts, story, survey};

@@ -33,6 +33,36 @@ pub fn outcome(sweep: &Sweep, measured: &[Measured]) -> Outcome {
     Outcome { claims: vec![], figures, tables }
 }
 
+/// What the finished runs show, for the first screen: how many there are, which settings err least and most, and how many
+/// Newton steps a layer is worth.
+pub fn answer(sweep: &Sweep, measured: &[Measured]) -> String {
+    let groups = groups(sweep, measured);
+    let error = |group: &Group| group.log_mean(|run| run.result.last_error_over_d).value;
+    let mut found: Vec<(f64, &Group)> = groups.iter().map(|group| (error(group), group)).collect();
+    found.retain(|(error, _)| error.is_finite());
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let named = |(error, group): &(f64, &Group)| format!("{} with {}", scientific(*error), group.label);
+    let errors = match found.as_slice() {
+        [] => String::new(),
+        [(error, _)] => format!(" Error/d after all pairs is {}.", scientific(*error)),
+        [least, .., most] => format!(" Error/d after all pairs is from {} to {}.", named(least), named(most)),
+    };
+    let slopes: Vec<f64> =
+        measured.iter().filter_map(|run| Some(run.layers.as_ref()?.newton_slope)).collect();
+    let slopes = || slopes.iter().copied().filter(|slope| slope.is_finite());
+    let worth = match (slopes().reduce(f64::min), slopes().reduce(f64::max)) {
+        (Some(low), Some(high)) if slopes().count() > 1 => {
+            format!(" A layer is worth {} to {} Newton steps.", short(low), short(high))
+        }
+        (Some(one), _) => format!(" A layer is worth {} Newton steps.", short(one)),
+        _ => String::new(),
+    };
+    let all = sweep.points.len();
+    let runs =
+        if measured.len() == all { format!("All {all}") } else { format!("{} of {all}", measured.len()) };
+    format!("{runs} runs are finished.{errors}{worth}")
+}
+
 /// One row for every run, with numbers as they are.
 fn points(sweep: &Sweep, measured: &[Measured]) -> Table {
     let mut columns = vec!["point".to_string()];

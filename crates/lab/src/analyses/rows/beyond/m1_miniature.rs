@@ -13,7 +13,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
         claims: &["newton-linear", "gd-exponential", "last-layer"],
     }),
     order: 40,
-    title: "A miniature, trained in a minute, already shows it",
+    title: "Does a miniature, trained in a minute, show it already?",
     summary: "Six layers in five dimensions, trained on two cores while one waits. Too small for the paper's \
               numbers, which are for twelve layers and d = 20, but not for its question: do the layers get better \
               one by one, and do their best-matching steps follow a line against Newton and an exponential against \

@@ -8,7 +8,7 @@ use crate::stats::{over_runs, over_runs_log};
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N1",
     order: 10,
-    title: "Five seeds: the same line against Newton",
+    title: "Do five seeds give the same line against Newton?",
     summary: "The paper looks at one network of each kind. Here the main one is trained five times, from other first \
               weights and on other prompts, and every training is held against Newton and gradient descent on the \
               same prompts.",

@@ -11,7 +11,7 @@ use crate::networks::models::checkpoints::{FITTED, RECORDED};
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N2",
     order: 20,
-    title: "When it appears: layers against Newton during training",
+    title: "When in training do the layers begin to match Newton's steps?",
     summary: "The maps of layers against Newton's steps at about twenty checkpoints of one training run, from its \
               first steps to its end. Not in the paper, which looks at finished networks.",
     needs: &["r1-along"],
@@ -67,6 +67,20 @@ pub fn measure(checkpoints: &[(u64, Arc<dyn Learner>)], prompts: &Prompts) -> Re
     checkpoints.iter().map(of).collect()
 }
 
+/// What training did to the last layer, in a sentence.
+pub fn answer(checkpoints: &[Checkpoint]) -> String {
+    let (first, end) = (&checkpoints[0], &checkpoints[checkpoints.len() - 1]);
+    let last = |at: &Checkpoint| at.found.step_text(at.found.matching.a.last());
+    let similarity = end.found.matching.similarity.last().copied().unwrap_or(f64::NAN);
+    format!(
+        "The last layer matches Newton step {} after {} training steps and step {} after {} (SimE {similarity:.4} there).",
+        last(first),
+        first.step,
+        last(end),
+        end.step
+    )
+}
+
 /// The measured checkpoints of a network as figures and a table.
 pub fn shown(name: &str, checkpoints: &[Checkpoint]) -> Outcome {
     let layers = checkpoints[0].found.matching.a.as_slice();
@@ -97,7 +111,7 @@ pub fn shown(name: &str, checkpoints: &[Checkpoint]) -> Outcome {
     let maps = chosen.map(|at| at.found.panel(&format!("step {}", at.step)));
     let outlined = format!("{caption} Outlined: best match of each layer.");
     let figures = vec![
-        Figure::new("emergence", "When layers begin to match Newton's steps", caption.clone(), curves),
+        Figure::new("emergence", "Best-matching Newton steps over training", caption.clone(), curves),
         Figure::new("emergence-maps", "Layers against Newton's steps, as training goes on", outlined, maps),
     ];
     let columns = ["training step".to_string()]

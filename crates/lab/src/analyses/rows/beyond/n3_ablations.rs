@@ -10,7 +10,7 @@ use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Part, Probe
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N3",
     order: 30,
-    title: "Which layers and heads it needs: each is ablated in turn",
+    title: "Which layers and heads does the network need?",
     summary: "One layer adds nothing, or its mean; one head says its mean. What is left of the last layer's match \
               with Newton, and how much the error grows. Not in the paper; its maps are correlations, and this is a \
               first step beyond them.",
@@ -131,6 +131,27 @@ impl Ablations {
         })
     }
 
+    /// Which layer and which head the error needs most, in a sentence.
+    pub fn answer(&self) -> String {
+        let growth = |looks: &[Look; 2]| looks[0].error / self.whole.error;
+        let layers: Vec<f64> = self.layers.iter().map(growth).collect();
+        let most = |values: &[f64]| (0..values.len()).max_by(|&i, &j| values[i].total_cmp(&values[j]));
+        let heads: Vec<f64> = self.heads.iter().flatten().map(|look| look.error).collect();
+        let (Some(layer), Some(head)) = (most(&layers), most(&heads)) else { return String::new() };
+        let per_layer = self.heads[0].len();
+        format!(
+            "Without layer {} the error after all pairs grows most, by a factor of {:.1}; without {} of {} layers it at least \
+             doubles. Of the heads {}.{} matters most, by a factor of {:.1}.",
+            layer + 1,
+            layers[layer],
+            layers.iter().filter(|growth| **growth >= 2.0).count(),
+            layers.len(),
+            head / per_layer + 1,
+            head % per_layer,
+            heads[head] / self.whole_for_heads.error
+        )
+    }
+
     /// Figures and tables of layers and of heads.
     pub fn shown(&self) -> Outcome {
         let caption = format!(
@@ -179,7 +200,7 @@ impl Ablations {
             self.name, self.prompts[1]
         );
         let columns = ["head", "Newton step", "SimE", &self.error_label()];
-        Table::new("interventions-heads", "The heads whose loss hurts most", caption, columns, rows)
+        Table::new("interventions-heads", "Heads by the error without them", caption, columns, rows)
     }
 
     fn by_layer(&self, caption: &str) -> Figure {
@@ -199,7 +220,7 @@ impl Ablations {
             panel("Similarity there", Axis::linear("SimE"), |look| look.similarity),
             panel("Error", Axis::log10(self.error_label()), |look| look.error),
         ];
-        let title = "What the last layer does without one of the others";
+        let title = "The last layer without one of the others";
         Figure::new("interventions-layers", title, caption, panels)
     }
 

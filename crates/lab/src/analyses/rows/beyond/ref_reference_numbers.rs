@@ -7,7 +7,7 @@ use crate::compare::similarity::of_errors;
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "REF",
     order: 50,
-    title: "Reference numbers and the similarity floor",
+    title: "Do the algorithms give the reference numbers, and where is the similarity floor?",
     summary: "Errors of Newton and gradient descent at t=40 and similarities of each to least squares, against \
               numbers found independently with 320 prompts. Means over late Newton steps are ruled by a few hard \
               prompts, so their bounds are factors. The similarity floor: any two converged solvers are alike, \
@@ -101,6 +101,6 @@ fn along(lab: &Lab, note: &mut Notebook) -> Result<()> {
         prompts.count()
     );
     let panel = LinesPanel::new(Axis::log2("steps"), Axis::linear("SimE with OLS").range(0.3, 1.02), series);
-    note.figure("floor", "Everything that converges becomes alike", caption, [panel]);
+    note.figure("floor", "Similarity with least squares, along the steps", caption, [panel]);
     Ok(())
 }

@@ -7,7 +7,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E1",
     paper: Some(("Text", "3.1")),
     order: 10,
-    title: "Newton's printed start loses the top eigen-direction",
+    title: "Does Newton converge from the printed start?",
     summary: "The paper starts from M₀ = αS with α = 2/‖SSᵀ‖₂. The residual of the top eigen-direction is 1 − αλmax² \
               = −1, whose square is 1: it never shrinks, and about 1/d of the error stays for good. Any 0 < α < \
               2/λmax² converges; here α = 1/‖SSᵀ‖_F, and 1/‖SSᵀ‖₂ for comparison.",

@@ -9,7 +9,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E2",
     paper: Some(("Theorem 5.1", "B.2")),
     order: 20,
-    title: "Two ReLU heads make a product only with opposite values",
+    title: "Do two ReLU heads with equal values make a product?",
     summary: "The proof writes z as ReLU(z) + ReLU(−z) with the same value matrix in both heads. That sum is |z|. \
               With V₂ = −V₁ it is ReLU(z) − ReLU(−z) = z, and a layer is one Newton iteration to round-off. Both are \
               run here as attention layers over the pairs, against the iteration itself.",

@@ -8,11 +8,11 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E4",
     paper: Some(("Text", "A.2.3")),
     order: 40,
-    title: "The line search decides: BFGS, DFP, L-BFGS and CG are one method when it is exact",
+    title: "Is the printed update BFGS, and what does the line search decide?",
     summary: "The inverse update that the paper prints under the name BFGS is DFP's. On a quadratic with exact line \
               search BFGS, DFP and L-BFGS all make the steps of conjugate gradient, so a figure that tells BFGS from \
-              L-BFGS or CG depends on the line search, which must be named. With Armijo backtracking from 1 the four \
-              differ, and only then is L-BFGS slower than BFGS.",
+              L-BFGS or CG depends on the line search, which must be named. All are run with the exact search and with \
+              Armijo backtracking from 1.",
     run,
     ..Analysis::ERRATUM
 }];

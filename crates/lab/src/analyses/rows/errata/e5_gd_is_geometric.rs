@@ -9,7 +9,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E5",
     paper: Some(("Figure 2", "4.2")),
     order: 50,
-    title: "Gradient descent is geometric, not sublinear",
+    title: "Is gradient descent with a fixed step sublinear?",
     summary: "The paper calls the rate of fixed-step gradient descent sublinear. On a quadratic each \
               eigen-direction's error shrinks by the constant factor |1 − ηλ| per step: linear (geometric) \
               convergence, with the rate set by the smallest eigenvalue. Measured here against that prediction, \
@@ -62,6 +62,11 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         prompts.count()
     );
     let panel = LinesPanel::new(Axis::linear("GD steps"), Axis::log10("median squared error / d"), series);
-    note.figure("gd-rate", "Gradient descent falls on a straight line", caption, [panel]);
+    note.figure(
+        "gd-rate",
+        "Error of gradient descent with a geometric and a power-law fit",
+        caption,
+        [panel],
+    );
     Ok(())
 }

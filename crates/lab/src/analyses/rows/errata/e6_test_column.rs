@@ -9,7 +9,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E6",
     paper: Some(("Theorem 5.1", "B.2")),
     order: 60,
-    title: "Full attention must not see the test column",
+    title: "May full attention see the test column?",
     summary: "The construction runs full attention over all columns, the test input among them, so that the layers \
               build S + x_test x_testᵀ in place of S. Then the converged prediction is shrunk towards zero, by the \
               factor 1/(1 + x_testᵀS⁻¹x_test). Newton is run to convergence both ways.",
@@ -51,7 +51,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     );
     let y = Axis::log10("mean squared error / d").range(1e-30, 10.0);
     let panel = LinesPanel::new(Axis::linear("in-context pairs t"), y, series).mark_y("zero prediction", 1.0);
-    note.figure("test-column", "What x_test x_testᵀ in S costs", caption, [panel]);
+    note.figure("test-column", "Error with the test column inside S and outside", caption, [panel]);
     Ok(())
 }
 

@@ -7,10 +7,10 @@ use crate::analyses::kit::problems::spectrum_of;
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "E7",
     order: 70,
-    title: "η = 0.01 diverges on ill-conditioned data",
+    title: "Does gradient descent with η = 0.01 converge on ill-conditioned data?",
     summary: "Gradient descent converges when η < 2/λmax(S). With κ = 100 and 40 pairs λmax varies from prompt to \
-              prompt, and the step of the authors' code, 0.01, is beyond the limit on some of them: one such prompt \
-              ruins every mean. Limits are computed from the spectrum of S of every prompt, trace-normalised and \
+              prompt, and one prompt beyond the limit ruins every mean. Counted are the prompts on which the step of the \
+              authors' code, 0.01, is beyond it. Limits are computed from the spectrum of S of every prompt, trace-normalised and \
               raw.",
     run,
     ..Analysis::ERRATUM
@@ -64,6 +64,6 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
          the line at 0.01 diverge under the authors' step size.",
         trace.count()
     );
-    note.figure("limits", "Largest step size that converges", caption, [panel]);
+    note.figure("limits", "Limits of the step size, over prompts", caption, [panel]);
     Ok(())
 }

@@ -16,7 +16,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F1",
     paper: Some(("Figure 1", "3.2")),
     order: 10,
-    title: "The prompt: x and y in turn, predictions at the x tokens",
+    title: "What can each prediction see of its prompt?",
     summary: "A prompt x₁, y₁, x₂, y₂, … becomes tokens x₁, (y₁,0,…,0), x₂, … and the prediction of y_t is read at x_t. Whether a network \
               could see the answer is not a matter of belief: every token is changed in turn and the predictions are watched. The network \
               is a fresh one, since the layout does not depend on training.",

@@ -8,10 +8,10 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F2",
     paper: Some(("Figure 2", "4.2")),
     order: 20,
-    title: "Newton converges superlinearly, gradient descent far more slowly",
-    summary: "Error on the next label as a function of the pairs read, for growing numbers of iterations. With more \
-              pairs than dimensions Newton's error falls faster and faster, while each step of gradient descent \
-              removes the same share. The Transformer's part of the figure is F2-R1.",
+    title: "How fast do Newton's method and gradient descent converge?",
+    summary: "Error on the next label as a function of the pairs read, for growing numbers of iterations. The order of \
+              convergence is taken with more pairs than dimensions: above one when each step removes a larger factor \
+              than the one before, one when each removes the same. The Transformer's part of the figure is F2-R1.",
     needs: &[],
     run,
     ..Analysis::FIGURE
@@ -65,7 +65,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         Series::new(label, points.map(|&s| (s as f64, error(s))).collect()).markers()
     };
     let caption = "Median over prompts of the squared error over d after all 40 pairs. On this scale a geometric rate \
-                   bends down gently with log₂ of the steps; Newton drops off a cliff within four iterations.";
+                   bends down gently with log₂ of the steps, a superlinear one falls off within a few.";
     let y = Axis::log10("median squared error / d").range(1e-32, 10.0);
     let curves = [progress("Newton", &newton), progress("gradient descent, η = 0.01", &gd)];
     let panel = LinesPanel::new(Axis::log2("steps"), y, curves).mark_y("10⁻¹²", TARGET);

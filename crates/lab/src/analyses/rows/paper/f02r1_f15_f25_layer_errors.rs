@@ -10,7 +10,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F2-R1",
         paper: Some(("Figure 2", "4.2")),
         order: 21,
-        title: "The Transformer's error falls faster and faster from layer to layer",
+        title: "Does the Transformer's error fall faster and faster from layer to layer?",
         summary: "Error on the next label by the pairs read, for each layer of the Transformer, each Newton iteration and growing \
                   numbers of GD steps. Superlinear means that each middle layer removes a larger factor of the error than the \
                   one before; a geometric rate removes the same factor each time.",
@@ -22,7 +22,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F15",
         paper: Some(("Figure 15", "A.3.1")),
         order: 150,
-        title: "On ill-conditioned data the layers improve in the same way",
+        title: "Does the error fall from layer to layer on ill-conditioned data, too?",
         summary: "The curves of F2 for a Transformer trained on inputs with κ = 100.",
         needs: &["r2"],
         run: |lab, note| superlinear(lab, note, &SKEWED, "performance still improves over the layers"),
@@ -32,7 +32,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F25",
         paper: Some(("Figure 25", "A.4.2")),
         order: 250,
-        title: "A Transformer of 24 layers converges superlinearly, too",
+        title: "Does a Transformer of 24 layers converge superlinearly?",
         summary: "The curves of F2 for a Transformer of 24 layers.",
         needs: &["r5"],
         run: |lab, note| superlinear(lab, note, &DEEP, "24 layers also converge superlinearly"),

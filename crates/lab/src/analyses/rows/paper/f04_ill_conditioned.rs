@@ -8,9 +8,10 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F4",
     paper: Some(("Figure 4", "4.3")),
     order: 40,
-    title: "On ill-conditioned data the Transformer does what Newton does in 21 steps",
-    summary: "Error after 40 pairs of inputs with κ = 100 along layers, Newton iterations and GD steps. Newton's need grows with the \
-              logarithm of κ, gradient descent's in proportion.",
+    title: "How many steps of Newton and of gradient descent is the Transformer worth on ill-conditioned data?",
+    summary: "Error after 40 pairs of inputs with κ = 100 along layers, Newton iterations and GD steps, and the \
+              steps of each that reach the error of another. By theory Newton's need grows with the logarithm of κ, gradient \
+              descent's in proportion.",
     needs: &["r2"],
     run,
     ..Analysis::FIGURE

@@ -10,10 +10,10 @@ pub const ROWS: &[Analysis] = &[
         id: "F5",
         paper: Some(("Figure 5", "4.5")),
         order: 50,
-        title: "Online gradient descent forgets, five steps of Newton do not",
-        summary: "After 20 pairs one of the inputs already seen is asked again; the gap is how long ago it was. Online \
-                  gradient descent is exact on the newest pair and worse the older the pair is. Newton after five steps, \
-                  far from converged, errs alike on all. The networks' parts of the figure are F5-R1 and F5-R7.",
+        title: "Which algorithms forget the pairs they read first?",
+        summary: "After 20 pairs one of the inputs already seen is asked again; the gap is how long ago it was. Asked are \
+                  online gradient descent, which the newest pair moves most, and Newton after five steps, which sees all pairs \
+                  at once but is far from converged. The networks' parts of the figure are F5-R1 and F5-R7.",
         needs: &[],
         run: algorithms,
         ..Analysis::FIGURE
@@ -22,7 +22,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F5-R1",
         paper: Some(("Figure 5", "4.5")),
         order: 51,
-        title: "The Transformer is far better than online methods and forgets no pair",
+        title: "Does the Transformer forget, and how far is it ahead of online methods?",
         summary: "Error by pairs read, and error on a pair seen before by its age after 20 pairs, of the Transformer beside online gradient \
                   descent and five steps of Newton.",
         needs: &["r1"],
@@ -33,9 +33,9 @@ pub const ROWS: &[Analysis] = &[
         id: "F5-R7",
         paper: Some(("Figure 5", "4.5")),
         order: 52,
-        title: "The LSTM learns like an online method: better on recent pairs",
-        summary: "The same with an LSTM. Its error is that of Newton after five steps, but unlike Newton it is better on recent pairs than on \
-                  early ones, as online gradient descent is.",
+        title: "Does the LSTM learn like an online method?",
+        summary: "The same with an LSTM: its error beside that of the Transformer, of Newton after five steps and of online gradient \
+                  descent, and whether it is better on recent pairs than on early ones.",
         needs: &["r1", "r7"],
         run: lstm,
         ..Analysis::FIGURE

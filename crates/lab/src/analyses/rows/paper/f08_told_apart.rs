@@ -8,7 +8,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F8",
     paper: Some(("Figure 8", "A.2.2")),
     order: 80,
-    title: "Which algorithm it is cannot be said at every layer",
+    title: "At which layers can Newton and gradient descent be told apart?",
     summary: "The maps of F3 on positions t > d alone, where least squares is exact and only unconverged errors are compared; and, \
               layer by layer, how much more similar Newton is than gradient descent, resampling prompts in pairs. Where \
               the interval holds 0 the two cannot be told apart by similarity, only by the rate of their best matches. Layers that \
@@ -73,7 +73,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     );
     let (x, y) = (Axis::linear("Transformer layers"), Axis::linear("SimE(Newton) − SimE(GD)"));
     let panel = LinesPanel::new(x, y, curves).mark_y("alike", 0.0);
-    note.figure("advantage", "How much more similar Newton is than gradient descent", caption, [panel]);
+    note.figure("advantage", "SimE with Newton minus SimE with gradient descent, by layer", caption, [panel]);
     Ok(())
 }
 

@@ -7,8 +7,8 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F10",
     paper: Some(("Figure 10", "A.2.2")),
     order: 100,
-    title: "Against log₂ of gradient descent's steps the layers are a straight line",
-    summary: "The map of F3 with steps that double: what is exponential there is straight here.",
+    title: "Are the layers a straight line against log₂ of gradient descent's steps?",
+    summary: "The map of F3 with steps that double: what is exponential there would be straight here.",
     needs: &["r1"],
     run,
     ..Analysis::FIGURE

@@ -9,7 +9,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F11",
         paper: Some(("Figure 11", "A.2.3")),
         order: 110,
-        title: "BFGS keeps pace with the layers, BFGS of limited memory does not",
+        title: "Do BFGS and BFGS of limited memory keep pace with the layers?",
         summary: "The maps of F3 against quasi-Newton methods. The paper does not name its line search; with the exact one BFGS, L-BFGS and \
                   conjugate gradient are the same iteration (E4), so these take Armijo's: from 1 down until the loss falls. \
                   BFGS with the exact search is shown beside them.",
@@ -21,7 +21,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F18",
         paper: Some(("Figure 18", "A.3.1")),
         order: 180,
-        title: "Quasi-Newton methods on ill-conditioned data",
+        title: "Do quasi-Newton methods keep pace with the layers on ill-conditioned data?",
         summary: "The maps of F11 for a Transformer trained on inputs with κ = 100, and gradient descent beside them.",
         needs: &["r2"],
         run: |lab, note| {
@@ -39,8 +39,8 @@ pub const ROWS: &[Analysis] = &[
         id: "F12",
         paper: Some(("Figure 12", "A.2.3")),
         order: 120,
-        title: "A layer is worth more than a step of conjugate gradient",
-        summary: "The map of F3 against conjugate gradient: first-order information alone, at its best on a quadratic.",
+        title: "Is a layer worth more than a step of conjugate gradient?",
+        summary: "The map of F3 against conjugate gradient, the best that first-order information can do on a quadratic.",
         needs: &["r1"],
         run: conjugate,
         ..Analysis::FIGURE

@@ -10,7 +10,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     paper: Some(("Figure 13", "A.2.4")),
     order: 130,
     cost: Cost::Minutes,
-    title: "Over the layers Newton resembles the Transformer most",
+    title: "Which algorithm resembles the Transformer most at each layer?",
     summary: "Similarity of each layer with each candidate at its best step, by errors and by induced weights. A candidate counts as \
               ahead of Newton at a layer only if the paired 95 % interval of the difference excludes 0.",
     needs: &["r1"],

@@ -10,7 +10,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     paper: Some(("Figure 14", "A.2.5")),
     order: 140,
     cost: Cost::Minutes,
-    title: "From nothing to least squares: induced weights by the number of pairs",
+    title: "Which algorithm do the induced weights resemble after how many pairs?",
     summary: "At three layers, similarity of the induced weights with each algorithm at its best step, by the pairs read. The paper \
               shows layers 2, 3 and 12: before anything is learned, the first that works, the last. Which layer is the first \
               that works differs between networks; here it is the first of the middle layers.",

@@ -12,7 +12,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
         claims: &["newton-gd-exponential", "newton-gd-slope"],
     }),
     order: 260,
-    title: "Best-matching steps reveal rates: Newton against GD, itself and BFGS",
+    title: "Do best-matching steps reveal the rates of known algorithms?",
     summary: "For each step of Newton the most similar step of another algorithm. A straight line means the same rate; \
               an exponential means the other is exponentially slower. Shown for similarity of errors, and again for \
               similarity of induced weights and for distance instead of angle.",
@@ -96,9 +96,9 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     draw("newton-cg", "Newton against conjugate gradient", words, &cg);
     let count = simw.map.prompts();
     let words = format!("SimW, T=200 queries, {count} prompts of those. Fitted: {}", fitted(&simw));
-    draw("simw", "The same by induced weights", &words, &simw);
+    draw("simw", "Newton against gradient descent, by induced weights", &words, &simw);
     let words = "Root mean square difference of errors; smaller is more alike";
-    draw("l2", "The same by distance", words, &l2);
+    draw("l2", "Newton against gradient descent, by distance", words, &l2);
     let rows = steps.as_slice().iter().map(|&k| {
         let best = |of: &Comparison| of.step_for(k).map_or("–".into(), |s| s.to_string());
         std::iter::once(k.to_string()).chain([&gd, &simw, &l2, &newton, &bfgs, &cg].map(best)).collect()

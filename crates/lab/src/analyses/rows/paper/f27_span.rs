@@ -9,7 +9,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     paper: Some(("Figure 27", "B.4")),
     order: 270,
     cost: Cost::Minutes,
-    title: "The Transformer's weights stay close to the span of its inputs",
+    title: "Do the Transformer's weights stay close to the span of its inputs?",
     summary: "Any sum of moments has weights in span{x₁…x_t} (TH6). The share of w̃_t outside that span, for t < d, beside the share that a \
               random direction would have, √(1 − t/d). Close is taken as at most a quarter of it, on average.",
     needs: &["r1"],

@@ -10,7 +10,7 @@ pub const ROWS: &[Analysis] = &[
         id: "T1",
         paper: Some(("Table 1", "A.1")),
         order: 65,
-        title: "Table 1, the Transformer: most similar to Newton, least to online GD",
+        title: "Which algorithm is the Transformer most similar to, as one number each?",
         summary: "The paper gives one similarity for each pair of a network and an algorithm and does not say over which layers. Here: the last \
                   layer, the mean over layers and the largest, each at the best step of the algorithm.",
         needs: &["r1"],
@@ -40,7 +40,7 @@ pub const ROWS: &[Analysis] = &[
         id: "T1-R7",
         paper: Some(("Table 1", "A.1")),
         order: 67,
-        title: "Table 1, the LSTM: more similar to online GD than the Transformer is",
+        title: "Is the LSTM more similar to online gradient descent than the Transformer is?",
         summary: "The same for the LSTM, and both compared.",
         needs: &["r1", "r7"],
         run: |lab, note| {

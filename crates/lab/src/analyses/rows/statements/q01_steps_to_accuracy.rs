@@ -8,7 +8,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q1",
     paper: Some(("Text", "3.1")),
     order: 10,
-    title: "Steps to accuracy: GD ~ κ log 1/ε, CG ~ √κ log 1/ε, Newton ~ log κ + log log 1/ε",
+    title: "How do the steps to an accuracy ε grow with κ and with 1/ε?",
     summary: "Least-squares problems with a prescribed spectrum on [1, κ] (dense like Chebyshev's points, the \
               hardest case for conjugate gradient) and a random solution. Counted: steps until the weights are \
               within ε of the solution, for the algorithms of the registry, each with its best fixed parameters.",

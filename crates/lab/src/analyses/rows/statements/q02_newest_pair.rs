@@ -8,9 +8,9 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q2",
     paper: Some(("Text", "3.1")),
     order: 20,
-    title: "Online gradient descent is exact on the newest pair",
-    summary: "With η_k = 1/‖x_k‖² the update makes the error on the pair just read zero. Asked again at once, for \
-              every number of pairs read, the answer is the label to round-off.",
+    title: "Is online gradient descent exact on the newest pair?",
+    summary: "By theory the update with η_k = 1/‖x_k‖² makes the error on the pair just read zero. The pair is asked \
+              again at once, for every number of pairs read, and the one before it as well.",
     run,
     ..Analysis::STATEMENT
 }];

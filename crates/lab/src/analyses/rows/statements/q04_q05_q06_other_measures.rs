@@ -9,7 +9,7 @@ pub const ROWS: &[Analysis] = &[
         id: "Q4",
         paper: Some(("Footnote", "3.3")),
         order: 40,
-        title: "Distance instead of angle gives the same trends",
+        title: "Does distance in place of angle give the same trends?",
         summary: "The maps of F3 by root mean square difference of errors, as the paper says in a footnote.",
         needs: &["r1"],
         run: distance,
@@ -20,7 +20,7 @@ pub const ROWS: &[Analysis] = &[
         paper: Some(("Text", "3.2")),
         order: 50,
         cost: Cost::Minutes,
-        title: "Without read-outs of their own the layers do not progress",
+        title: "Do the layers progress without read-outs of their own?",
         summary: "The network's own read-out, trained on its last layer, applied to every layer, to the residual \
                   stream as it is and after the final LayerNorm; beside them the fitted ones.",
         needs: &["r1"],
@@ -31,7 +31,7 @@ pub const ROWS: &[Analysis] = &[
         id: "Q6",
         paper: Some(("Text", "4.2")),
         order: 60,
-        title: "The last layers are least squares",
+        title: "Are the last layers least squares?",
         summary: "Similarity of each layer with least squares, beside what Newton and gradient descent have once \
                   they have converged.",
         needs: &["r1"],

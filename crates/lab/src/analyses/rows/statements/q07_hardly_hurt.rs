@@ -8,9 +8,9 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q7",
     paper: Some(("Text", "4.3")),
     order: 70,
-    title: "The condition number hardly hurts the Transformer",
-    summary: "Steps that match the last layer of a Transformer on isotropic and on ill-conditioned data: as many \
-              Newton iterations, but many times the GD steps.",
+    title: "Does the condition number hurt the Transformer?",
+    summary: "Steps that match the last layer of a Transformer on isotropic and on ill-conditioned data, \
+              of Newton and of gradient descent. The paper has as many of the one and many more of the other.",
     needs: &["r1", "r2"],
     run,
     ..Analysis::STATEMENT

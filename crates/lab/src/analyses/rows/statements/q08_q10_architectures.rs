@@ -8,7 +8,7 @@ pub const ROWS: &[Analysis] = &[
         id: "Q8",
         paper: Some(("Footnote", "A.1")),
         order: 80,
-        title: "A wider LSTM is no better",
+        title: "Is a wider LSTM better?",
         summary: "The LSTM of the paper and one of twice its width and four times its parameters, trained alike. The \
                   paper reports from preliminary experiments that size does not change its results, and shows none.",
         needs: &["r1", "r7", "r7-wide"],
@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[
         id: "Q10",
         paper: Some(("Text", "3.2")),
         order: 100,
-        title: "Attention by (1/t)ReLU trains as well as softmax",
+        title: "Does attention by (1/t)ReLU train as well as softmax?",
         summary: "The theorem's Transformers use normalised ReLU attention, the trained ones softmax. The same \
                   network is trained with (1/t)ReLU in its place, by the same recipe, and asked the same questions.",
         needs: &["r1", "r1-relu"],

@@ -12,7 +12,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "Q11",
     paper: Some(("Text", "4.3")),
     order: 110,
-    title: "No fixed preconditioner works across random bases",
+    title: "Does a fixed preconditioner work across random bases?",
     summary: "On ill-conditioned data a preconditioner P turns thousands of steps of gradient descent, w ← w − ηP(Sw \
               − c), into few, if it fits S. The best single P for many prompts, by the mean of tr(PS) − log det(PS), \
               is the inverse of their mean S. It is taken from prompts of its own, as is the best step size, and \

@@ -13,7 +13,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "TH1-prime",
     paper: Some(("Theorem 5.1", "5")),
     order: 11,
-    title: "The compact construction: k+3 layers, width 3d+5",
+    title: "Can k + 3 layers of width 3d + 5 be k Newton iterations?",
     summary: "Ours. The first layer moves every pair into its y column, which leaves the test column out of S for \
               free; the second makes αS x; k layers iterate; the last reads x_testᵀ T Xᵀy at once. Two heads, five \
               layers fewer than the paper's and half its width. Gradient descent by linear attention needs one layer \

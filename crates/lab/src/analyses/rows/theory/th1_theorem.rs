@@ -10,10 +10,10 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "TH1",
     paper: Some(("Theorem 5.1", "5")),
     order: 10,
-    title: "k Newton iterations in k+8 layers, as weights",
+    title: "Can k + 8 layers be k Newton iterations, as weights?",
     summary: "The paper's proof as a Transformer in float64: mov, gather, aff; k times Newton; mov, mul, sum, mov, \
-              mul. It is run as the weights say and compared with the iteration itself. Two corrections make it \
-              right: opposite values in the second head (E2) and a test column that stays out of S (E6). A third \
+              mul. It is run as the weights say and compared with the iteration itself. Two corrections are meant \
+              to make it right: opposite values in the second head (E2) and a test column that stays out of S (E6). A third \
               makes it stable: the printed score ⟨x_t, T x_s⟩ makes T S Tᵀ, in which antisymmetric round-off doubles \
               with every layer; ⟨T x_t, x_s⟩ makes T S T, in which it vanishes. As printed, the coefficient −n/2 \
               sits inside the ReLU, so that with equal values the layer adds ½Σ|z|Tx where it should subtract, and \

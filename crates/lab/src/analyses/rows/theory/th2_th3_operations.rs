@@ -20,7 +20,7 @@ pub const ROWS: &[Analysis] = &[
         id: "TH2",
         paper: Some(("Lemma B.3", "B.1")),
         order: 20,
-        title: "One layer sums all columns",
+        title: "Can one layer sum all columns?",
         summary: "Every column receives the sum of all columns: by one ReLU head with the constant score 1, by the \
                   two heads of the paper's lemma (equal values are right here, since ReLU(1) + ReLU(−1) = 1), and by \
                   softmax over equal scores.",
@@ -31,7 +31,7 @@ pub const ROWS: &[Analysis] = &[
         id: "TH3",
         paper: Some(("Proposition B.4", "B.1")),
         order: 30,
-        title: "mov, aff, mul and div in one layer each",
+        title: "Can one layer each do mov, aff, mul and div?",
         summary: "mov selects a column by a gate on positions: exact with ReLU up to ε/gap, where two circles of \
                   positions leave a gap of 5/N in place of 5/N²; with softmax the error falls like exp(−2·scale). \
                   aff is exact for ReLU and for GELU, since σ(z) − σ(−z) = z for both. mul is exact by ReLU \

@@ -10,13 +10,12 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "TH4",
     paper: Some(("Remark B.6", "B.2")),
     order: 40,
-    title: "Under a causal mask each column has its own T",
+    title: "Does the construction carry over to a causal mask?",
     summary: "The paper remarks that the proof extends to causal attention for t > d, with 1/t and the coefficient \
               −½. Then column t iterates with its own mean of xxᵀ over the pairs it sees, and its T x differs from \
-              that of later columns. With the score of the remark, ⟨x_t, T x_s⟩, such differences double with each \
-              layer and the iteration explodes before it has converged. With query and key exchanged, ⟨T x_t, x_s⟩, \
-              they only persist: the error falls with t, and early columns, whose mean is singular, spoil it only \
-              after many layers.",
+              that of later columns. Run are the score of the remark, ⟨x_t, T x_s⟩, under which such differences can \
+              double with each layer, and the one with query and key exchanged, ⟨T x_t, x_s⟩, under which they can \
+              only persist.",
     run,
     ..Analysis::THEORY
 }];

@@ -11,7 +11,7 @@ pub const ROWS: &[Analysis] = &[
         id: "E3",
         paper: Some(("Text", "5")),
         order: 30,
-        title: "The printed moment coefficients are wrong",
+        title: "Are the printed moment coefficients right?",
         summary: "Expanding Newton's iteration in powers of S, the paper prints M₁ = 2αS − 4α²S³ and M₂ = 4αS − \
                   12α²S³ + 16α³S⁵ − 16α⁴S⁷. The recurrence gives M₁ = 2αS − α²S³ and M₂ = 4αS − 6α²S³ + 4α³S⁵ − \
                   α⁴S⁷. Both are evaluated on the eigenvalues of S and compared with the iteration.",
@@ -22,7 +22,7 @@ pub const ROWS: &[Analysis] = &[
         id: "TH5",
         paper: Some(("Text", "B.3")),
         order: 50,
-        title: "Newton uses exponentially many moments, gradient descent linearly many",
+        title: "How many moments of S do Newton and gradient descent use?",
         summary: "After k steps Newton's M_k is a polynomial in S of degree 2^(k+1) − 1, with the closed form (I − \
                   (I − αS²)^(2^k)) S⁻¹; gradient descent's is of degree k − 1. Degrees are those of the exact \
                   recurrences on polynomials; the closed form is compared with the iterated matrices.",

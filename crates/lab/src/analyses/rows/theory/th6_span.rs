@@ -9,9 +9,9 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "TH6",
     paper: Some(("Text", "B.4")),
     order: 60,
-    title: "Sums of moments stay in the span of the inputs",
+    title: "Do sums of moments stay in the span of the inputs?",
     summary: "Weights of the form Σ β_s S^s Xᵀy lie in span{x₁…x_t}. Induced weights of several algorithms are \
-              projected on that span for t < d; what is left is round-off, for any β. Two learners that are not sums \
+              projected on that span for t < d; what is left should be round-off, for any β. Two learners that are not sums \
               of moments show that the measure can fail: online GD from a random start, and nearest neighbours.",
     run,
     ..Analysis::THEORY
