@@ -180,7 +180,7 @@ impl Ablations {
         let layers = self.layers.iter().enumerate();
         let layers = layers.map(|(i, [skipped, mean])| row((i + 1).to_string(), [skipped, mean]));
         let rows = [row("none".into(), [&self.whole, &self.whole])].into_iter().chain(layers);
-        let title = "The last layer's match with Newton when one layer is ablated";
+        let title = "The last layer's match with Newton, with one layer ablated";
         Table::new("interventions-layers", title, caption, columns, rows)
     }
 
