@@ -117,7 +117,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let (mut findings, mut result) = (found.findings(&plan), found.json(&plan));
     result["notes"] = notes.clone().into();
     spinner.set_message("drawing");
-    (findings.seconds, findings.notes) = (start.elapsed().as_secs_f64(), notes);
+    (findings.seconds, findings.notes) = (start.elapsed().as_secs_f64(), notes.clone());
     let about = About {
         command: "iclab compare --plan plan.toml --out DIR".into(),
         seed: plan.task.seed,
