@@ -1,6 +1,5 @@
 //! `iclab claims`: the ledger of a report, or of a measurement made now.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,17 +11,22 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::reproduce::Selection;
+use crate::terminal;
+
+/// Where `iclab reproduce` writes when nobody says where.
+const REPORT: &str = "report";
 
 /// Print the ledger of claims of a report
 ///
-/// Measures them all when there is no report yet.
+/// Measures them all when there is no report yet and none is named. In colour on a terminal, unless NO_COLOR is set; as
+/// wide as the terminal, or COLUMNS, up to 100 columns.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab claims\n  iclab claims --report /tmp/f26 --json\n\n\
                         Exit code: 0 all claims hold, 1 a claim fails, 2 an error.")]
 pub struct ClaimsArgs {
-    /// Directory of the report
-    #[arg(long, default_value = "report")]
-    report: PathBuf,
+    /// Directory of the report [default: report]
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -30,11 +34,14 @@ pub struct ClaimsArgs {
 
 /// Runs the command; true when every claim holds.
 pub fn run(args: &ClaimsArgs) -> Result<bool> {
-    let ledger = args.report.join("ledger.json");
+    let report = args.report.clone().unwrap_or_else(|| REPORT.into());
+    let ledger = report.join("ledger.json");
     let (findings, not_run) = if ledger.exists() {
         read_ledger(&ledger)?
+    } else if args.report.is_some() {
+        return Err(no_report(&report));
     } else {
-        eprintln!("no report at {}; measuring all claims now", args.report.display());
+        eprintln!("no report at {}; measuring all claims now", report.display());
         let reproduction = Reproduction::default();
         let selection = Selection::open(&reproduction, analyses::select(&[])?, false)?;
         let not_run = selection.not_run.clone();
@@ -42,6 +49,19 @@ pub fn run(args: &ClaimsArgs) -> Result<bool> {
     };
     print(&findings, &not_run, args.json)?;
     Ok(all_hold(&findings))
+}
+
+/// A report was named that is not there; those that are here may be meant.
+fn no_report(named: &Path) -> Error {
+    let entries = std::fs::read_dir(".").into_iter().flatten().flatten();
+    let reports = entries.filter(|entry| entry.path().join("ledger.json").is_file());
+    let mut here: Vec<String> = reports.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    here.sort();
+    let here = if here.is_empty() { "none".into() } else { here.join(", ") };
+    let why = format!(
+        "holds no report (ledger.json); accepted: a folder that iclab reproduce --out wrote; reports here: {here}"
+    );
+    Error::content(named, why)
 }
 
 #[derive(Deserialize)]
@@ -89,7 +109,7 @@ pub fn print(findings: &[Findings], not_run: &[NotRun], json: bool) -> Result<()
         let claims: Vec<&Claim> = findings.iter().flat_map(|f| &f.claims).collect();
         return crate::output::print_json(&claims);
     }
-    print!("{}", report::ledger_text(findings, not_run, std::io::stdout().is_terminal()));
+    print!("{}", report::ledger_text(findings, not_run, terminal::width(), terminal::colour()));
     Ok(())
 }
 

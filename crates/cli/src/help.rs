@@ -1,5 +1,6 @@
 //! The help of `iclab` itself: commands in the order of a user's journey, not of the alphabet.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 
 use clap::builder::styling::Styles;
@@ -10,8 +11,8 @@ use crate::Cli;
 /// Headings, and the commands under them.
 const JOURNEY: [(&str, &[&str]); 5] = [
     ("Check the paper", &["reproduce", "claims", "models"]),
-    ("Compare algorithms", &["compare", "construct", "list"]),
-    ("Train networks and look inside", &["train", "sweep", "probe"]),
+    ("Compare algorithms", &["compare", "construct", "list", "show"]),
+    ("Train networks and look inside", &["train", "runs", "sweep", "probe"]),
     ("Bring a model of your own", &["sample", "predict", "import", "export"]),
     ("This machine", &["doctor", "bench", "completions", "man", "help"]),
 ];
@@ -21,6 +22,25 @@ pub fn command() -> Command {
     let command = Cli::command();
     let text = format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}", commands(&command));
     command.help_template(text + "{options}{after-help}")
+}
+
+/// The arguments as typed, less `--help` after the command `help`, which asks for the same.
+pub fn arguments(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = typed.collect();
+    let root = Cli::command();
+    let mut command = &root;
+    for at in 1..arguments.len() {
+        if arguments[at] == "help" && command.has_subcommands() {
+            let asked = arguments.split_off(at + 1);
+            arguments.extend(asked.into_iter().filter(|word| word != "--help" && word != "-h"));
+            break;
+        }
+        match command.find_subcommand(&arguments[at]) {
+            Some(found) => command = found,
+            None => break,
+        }
+    }
+    arguments
 }
 
 /// Every command with what it does, by headings.
@@ -45,6 +65,20 @@ fn commands(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn help_may_be_asked_for_twice() {
+        let of = |line: &str| {
+            let words = arguments(line.split(' ').map(OsString::from));
+            words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of("iclab help --help"), "iclab help");
+        assert_eq!(of("iclab help train -h"), "iclab help train");
+        assert_eq!(of("iclab models help --help"), "iclab models help");
+        for line in ["iclab --help", "iclab train --help", "iclab list help --help"] {
+            assert_eq!(of(line), line);
+        }
+    }
 
     #[test]
     fn every_command_has_its_place() {

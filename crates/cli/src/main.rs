@@ -6,6 +6,9 @@
 // Doc comments here are help texts first: shapes such as [b,n,d] stay as they are.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+#[macro_use]
+mod say;
+
 mod bench;
 mod claims;
 mod compare;
@@ -18,6 +21,7 @@ mod help;
 mod import;
 mod list;
 mod models;
+mod names;
 mod output;
 mod plan;
 mod pool;
@@ -25,16 +29,21 @@ mod predict;
 mod probe;
 mod progress;
 mod reproduce;
+mod runs;
 mod sample;
 mod shell;
+mod show;
 mod signals;
 mod sweep;
 mod task;
+mod terminal;
 mod train;
 
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+
+use error::Result;
 
 /// A laboratory for one question: which algorithm does a sequence model run when it learns in context?
 ///
@@ -49,7 +58,8 @@ use clap::{FromArgMatches, Parser, Subcommand};
   iclab construct newton --out w.safetensors
                                              weights that are Newton's iteration
   iclab list solvers                         what there is
-  iclab train experiments/miniature.toml     train a network, about a minute on two cores
+  iclab train miniature                      train a network, about a minute on two cores
+  iclab show miniature                       what is known of it, and what to type next
   iclab sweep experiments/sweeps/miniature.toml
                                              many runs, here or on a SLURM cluster
   iclab probe runs/NAME                      a read-out for every layer of it
@@ -74,7 +84,9 @@ enum Command {
     Compare(compare::CompareArgs),
     Construct(construct::ConstructArgs),
     List(list::ListArgs),
+    Show(show::ShowArgs),
     Train(train::TrainArgs),
+    Runs(runs::RunsArgs),
     Sweep(sweep::SweepArgs),
     Probe(probe::ProbeArgs),
     Sample(sample::SampleArgs),
@@ -98,15 +110,41 @@ fn end_with_the_reader() {
 fn main() -> ExitCode {
     #[cfg(unix)]
     end_with_the_reader();
-    let cli = Cli::from_arg_matches(&help::command().get_matches()).unwrap_or_else(|error| error.exit());
-    // True: done, and everything that was checked holds.
-    let result = match cli.command {
+    shell::complete();
+    let found = help::command().try_get_matches_from(help::arguments(std::env::args_os()));
+    let result = match found.and_then(|found| Cli::from_arg_matches(&found)) {
+        Ok(cli) => run(cli.command),
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(help) => {
+            say::keep(help.print());
+            Ok(true)
+        }
+    };
+    match result.and_then(|held| say::finish().map(|()| held)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error::Error::Interrupted(left)) => {
+            eprintln!("unfinished: {left}");
+            ExitCode::from(signals::INTERRUPTED)
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs a command; true when it is done, and everything that was checked holds.
+fn run(command: Command) -> Result<bool> {
+    match command {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Claims(args) => claims::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Construct(args) => construct::run(&args).map(|()| true),
         Command::List(args) => list::run(&args).map(|()| true),
+        Command::Show(args) => show::run(&args).map(|()| true),
+        Command::Runs(args) => runs::run(&args).map(|()| true),
         Command::Train(args) => train::run(&args).map(|()| true),
         Command::Sweep(args) => sweep::run(&args).map(|()| true),
         Command::Probe(args) => probe::run(&args).map(|()| true),
@@ -118,17 +156,5 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args).map(|()| true),
         Command::Completions(args) => shell::completions(&args).map(|()| true),
         Command::Man(args) => shell::man(&args).map(|()| true),
-    };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(error::Error::Interrupted(left)) => {
-            eprintln!("unfinished: {left}");
-            ExitCode::from(signals::INTERRUPTED)
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
     }
 }

@@ -21,9 +21,9 @@ use crate::progress;
 pub struct ModelsArgs {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Folder of the networks
-    #[arg(long, value_name = "DIR", default_value = "models", global = true)]
-    models: PathBuf,
+    /// Folder of the networks [default: ICLAB_MODELS, else models/, else beside the program]
+    #[arg(long, value_name = "DIR", global = true)]
+    models: Option<PathBuf>,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -67,13 +67,25 @@ pub fn run(args: &ModelsArgs) -> Result<bool> {
         Some(Action::Show { name }) => show(args, name).map(|()| true),
         Some(Action::Add { name, run, predictions, remark }) => {
             let form = if *predictions { Form::Predictions } else { Form::Weights };
-            add(&args.models, name, run, form, remark).map(|()| true)
+            add(&args.written_to(), name, run, form, remark).map(|()| true)
         }
     }
 }
 
+impl ModelsArgs {
+    fn folder(&self) -> PathBuf {
+        self.models.clone().unwrap_or_else(models::folder)
+    }
+
+    /// The same, but never beside the program unless that is said.
+    fn written_to(&self) -> PathBuf {
+        let said = std::env::var_os(models::VARIABLE).filter(|said| !said.is_empty()).map(PathBuf::from);
+        self.models.clone().or(said).unwrap_or_else(|| models::FOLDER.into())
+    }
+}
+
 fn list(args: &ModelsArgs) -> Result<bool> {
-    let all = models::shelf(&args.models);
+    let all = models::shelf(&args.folder());
     if args.json {
         let row = |found: &Shelved| {
             let card = found.card.as_ref().ok().and_then(Option::as_ref);
@@ -92,14 +104,19 @@ fn list(args: &ModelsArgs) -> Result<bool> {
                 Err(problem) => println!("{:8} {:42} {problem}", network.name, network.about),
             }
         }
+        if all.iter().all(|found| matches!(found.card, Ok(None))) {
+            let places = args.models.as_ref().map_or_else(models::looked_in, |dir| dir.display().to_string());
+            println!("\nNone is here. Looked in {places}; {}.", models::how_to_get());
+        }
     }
     Ok(all.iter().all(|found| found.card.is_ok()))
 }
 
 fn verify(args: &ModelsArgs, names: &[String]) -> Result<bool> {
-    let asked = models::shelved(&args.models, names)?;
+    let folder = args.folder();
+    let asked = models::shelved(&folder, names)?;
     let problems: Vec<(&str, Option<String>)> =
-        asked.iter().map(|found| (found.network.name, found.problem_or_absence(&args.models))).collect();
+        asked.iter().map(|found| (found.network.name, found.problem_or_absence(&folder))).collect();
     if args.json {
         let row = |(name, problem): &(&str, Option<String>)| json!({"name": name, "problem": problem});
         print_json(&problems.iter().map(row).collect::<Vec<_>>())?;
@@ -112,7 +129,7 @@ fn verify(args: &ModelsArgs, names: &[String]) -> Result<bool> {
 }
 
 fn show(args: &ModelsArgs, name: &str) -> Result<()> {
-    let card = models::card(&args.models, name)?;
+    let card = models::card(&args.folder(), name)?;
     if args.json {
         return print_json(&card);
     }

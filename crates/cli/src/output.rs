@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lab::findings::Table;
+use lab::findings::numbers::counted;
 
 use crate::error::{Error, Result};
 
@@ -119,5 +120,5 @@ pub fn machine() -> String {
         Some(line.split_once(':')?.1.trim().to_string())
     });
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{}, {cores} cores", name.unwrap_or_else(|| std::env::consts::ARCH.into()))
+    format!("{}, {}", name.unwrap_or_else(|| std::env::consts::ARCH.into()), counted(cores, "core", "cores"))
 }

@@ -1,17 +1,22 @@
 //! `iclab completions` and `iclab man`: for the shell and the manual.
 
-use std::io;
-
-use clap::Args;
-use clap_complete::Shell;
+use clap::{Args, Command};
+use clap_complete::{CompleteEnv, Shell, env::Shells};
 
 use crate::error::{Error, Result};
-use crate::help;
+use crate::{help, names};
+
+/// The shell asks with this set.
+const VARIABLE: &str = "ICLAB_COMPLETE";
 
 /// Print a completion script
+///
+/// It asks iclab itself, and so knows algorithms, analyses, experiments, the models and runs that are there, and files.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  iclab completions bash > ~/.local/share/bash-completion/completions/iclab\n  iclab completions zsh > ~/.zfunc/_iclab"
+    after_help = "Examples:\n  iclab completions bash > ~/.local/share/bash-completion/completions/iclab\n  \
+                        iclab completions zsh > ~/.zfunc/_iclab\n  \
+                        iclab completions fish > ~/.config/fish/completions/iclab.fish"
 )]
 pub struct CompletionsArgs {
     /// Which shell
@@ -26,11 +31,33 @@ pub struct ManArgs {
     command: Option<String>,
 }
 
+/// Answers the shell, if it is the shell that asks; the program then ends.
+pub fn complete() {
+    CompleteEnv::with_factory(completed).var(VARIABLE).complete();
+}
+
+/// The arguments of `iclab`, with what is there in their places.
+fn completed() -> Command {
+    names::add_to(help::command())
+}
+
 /// Runs `iclab completions`.
 pub fn completions(args: &CompletionsArgs) -> Result<()> {
+    let name = args.shell.to_string();
+    let shells = Shells::builtins();
+    let shell = shells.completer(&name).ok_or_else(|| {
+        Error::Usage(format!("no completions for '{name}'; accepted: bash, elvish, fish, powershell, zsh"))
+    })?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut help::command(), "iclab", &mut script);
-    print(&script)
+    shell
+        .write_registration(VARIABLE, "iclab", "iclab", "iclab", &mut script)
+        .map_err(Error::file("write", "the script"))?;
+    if args.shell == Shell::Bash {
+        println!("# run:NAME and gd:eta=0.01 are one word each");
+        println!("COMP_WORDBREAKS=${{COMP_WORDBREAKS//[:=]}}");
+    }
+    print!("{}", String::from_utf8_lossy(&script));
+    Ok(())
 }
 
 /// Runs `iclab man`.
@@ -46,13 +73,6 @@ pub fn man(args: &ManArgs) -> Result<()> {
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page).map_err(Error::file("write", "the manual page"))?;
-    print(&page)
-}
-
-/// A closed pipe (`iclab man | head`) is the reader's choice, not an error.
-fn print(bytes: &[u8]) -> Result<()> {
-    match io::Write::write_all(&mut io::stdout(), bytes) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Error::file("write", "standard output")(e)),
-        _ => Ok(()),
-    }
+    print!("{}", String::from_utf8_lossy(&page));
+    Ok(())
 }

@@ -75,5 +75,5 @@ fn what_was_not_run_is_kept_in_the_ledger() {
     kept["not_run"] = serde_json::json!([{ "analysis": "F3", "title": "Layers", "why": "needs models/r1" }]);
     std::fs::write(dir.path().join("r/ledger.json"), kept.to_string()).unwrap();
     let said = done(dir.path(), "claims --report r");
-    says(&said, &["Not run", "needs models/r1", "2 claims: ✓ 2 hold", "1 analyses not run"]);
+    says(&said, &["Not run", "needs models/r1", "2 claims: ✓ 2 hold", "1 analysis not run"]);
 }

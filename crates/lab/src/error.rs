@@ -97,7 +97,7 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// "did you mean …" for a name, from the names there are; all of them when none is close.
-pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let lower = name.to_lowercase();
     let mut close: Vec<(f64, &str)> = known
         .clone()

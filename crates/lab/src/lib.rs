@@ -53,7 +53,7 @@ mod tensors;
 pub use compare::Comparison;
 pub use data::prompts::{Prompts, Questions, Task};
 pub use data::seed::Seed;
-pub use error::{Error, Result};
+pub use error::{Error, Result, hint};
 pub use learners::steps::Steps;
 pub use learners::{Learner, Trajectory};
 

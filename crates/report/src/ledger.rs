@@ -2,6 +2,7 @@
 
 use lab::analyses::NotRun;
 pub use lab::findings::Counts;
+use lab::findings::numbers::counted;
 use lab::findings::{Bound, Claim, Findings, Kind, Verdict};
 
 use crate::text::{format_number, wrap_by};
@@ -36,13 +37,13 @@ pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("[{}, {}]", format_number(low), format_number(high))
 }
 
-/// Width of the terminal table, and how far words below a row are indented.
-const WIDTH: usize = 100;
-const INDENT: usize = 12;
+/// From this many columns on a claim's numbers stand in columns; below it, under each other.
+const WIDE: usize = 80;
 
-/// The ledger for a terminal of 100 columns, grouped by analysis, with ANSI colours if `colour`.
-pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], colour: bool) -> String {
-    let mut terminal = Terminal { out: String::new(), colour };
+/// The ledger for a terminal of `width` columns, grouped by analysis, with ANSI colours if `colour`.
+pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], width: usize, colour: bool) -> String {
+    let indent = if width < WIDE { 2 } else { 12 };
+    let mut terminal = Terminal { out: String::new(), width, indent, colour };
     for group in findings.iter().filter(|f| !f.claims.is_empty()) {
         terminal.heading(&format!("{}  {}", group.analysis, group.title));
         group.claims.iter().for_each(|claim| terminal.claim(claim));
@@ -50,34 +51,19 @@ pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], colour: bool) -> S
     }
     if !not_run.is_empty() {
         terminal.heading("Not run, for want of a network");
-        for left_out in not_run {
-            for (i, line) in lines(&left_out.why, WIDTH - INDENT).into_iter().enumerate() {
-                let head = if i == 0 { left_out.analysis.as_str() } else { "" };
-                terminal.line(&format!("{head:<INDENT$}{line}"));
-            }
-        }
+        not_run.iter().for_each(|left_out| terminal.left_out(left_out));
         terminal.line("");
     }
-    let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
-    let part = |verdict, count: usize| {
-        let (word, sign, colour) = verdict_marks(verdict);
-        let text = format!("{sign} {count} {}", word.trim_end_matches('s'));
-        if count > 0 { terminal.paint(colour, &text) } else { text }
-    };
-    let parts = [
-        part(Verdict::Holds, counts.holds),
-        part(Verdict::Fails, counts.fails),
-        part(Verdict::Undefined, counts.undefined),
-    ];
-    let left_out =
-        if not_run.is_empty() { String::new() } else { format!("; {} analyses not run", not_run.len()) };
-    terminal.line(&format!("{} claims: {}{left_out}", counts.total(), parts.join(", ")));
+    terminal.totals(Counts::of(findings.iter().flat_map(|f| &f.claims)), not_run.len());
     terminal.out
 }
 
 /// Text for a terminal, in colour or plain.
 struct Terminal {
     out: String,
+    width: usize,
+    /// How far words below a row are indented.
+    indent: usize,
     colour: bool,
 }
 
@@ -92,10 +78,30 @@ impl Terminal {
     }
 
     fn heading(&mut self, text: &str) {
-        for line in lines(text, WIDTH) {
+        for line in lines(text, self.width) {
             self.line(&self.paint("1", &line));
         }
-        self.line(&self.paint("2", &"─".repeat(WIDTH)));
+        self.line(&self.paint("2", &"─".repeat(self.width)));
+    }
+
+    /// Words below a row, indented, in a colour.
+    fn below(&mut self, text: &str, colour: &str) {
+        for line in lines(text, self.width - self.indent) {
+            self.line(&format!("{}{}", " ".repeat(self.indent), self.paint(colour, &line)));
+        }
+    }
+
+    /// An analysis that was not run, and why.
+    fn left_out(&mut self, left_out: &NotRun) {
+        let NotRun { analysis, why, .. } = left_out;
+        if self.width < WIDE {
+            self.line(analysis);
+            return self.below(why, "2");
+        }
+        for (i, line) in lines(why, self.width - self.indent).into_iter().enumerate() {
+            let (head, indent) = (if i == 0 { analysis.as_str() } else { "" }, self.indent);
+            self.line(&format!("{head:<indent$}{line}"));
+        }
     }
 
     /// A row of numbers, and the statement below it.
@@ -104,30 +110,69 @@ impl Terminal {
         let interval = claim.interval.map_or_else(String::new, |i| format!(" {}", interval_text(i)));
         let measured = format!("{}{interval}", format_number(claim.measured));
         let bound = if claim.bound == Bound::None { String::new() } else { bound_text(claim.bound) };
-        let row = format!("{:<28} {measured:<34} {bound}", claim.id);
-        let mut head = self.paint(colour, &format!("{sign} {word:<9}"));
-        for line in lines(&row, WIDTH - INDENT) {
-            self.line(&format!("{head} {line}"));
-            head = " ".repeat(INDENT - 1);
+        if self.width < WIDE {
+            for line in lines(&format!("{sign} {word}  {}", claim.id), self.width) {
+                self.line(&self.paint(colour, &line));
+            }
+            self.below(&measured, "0");
+            if !bound.is_empty() {
+                self.below(&format!("asked: {bound}"), "0");
+            }
+        } else {
+            let row = format!("{:<28} {measured:<34} {bound}", claim.id);
+            let mut head = self.paint(colour, &format!("{sign} {word:<9}"));
+            for line in lines(&row, self.width - self.indent) {
+                self.line(&format!("{head} {line}"));
+                head = " ".repeat(self.indent - 1);
+            }
         }
-        let mut words = claim.statement.clone();
-        if claim.kind == Kind::Erratum {
-            words = format!("Erratum. {words}");
-        }
-        if !claim.quoted.is_empty() {
-            words += &format!(" (quoted: {})", claim.quoted);
-        }
-        if !claim.why.is_empty() {
-            words += &format!(" Why: {}", claim.why);
-        }
-        for line in lines(&words, WIDTH - INDENT) {
-            self.line(&format!("{}{}", " ".repeat(INDENT), self.paint("2", &line)));
+        self.below(&words(claim), "2");
+    }
+
+    /// The last line: how many claims hold, fail, and cannot be judged.
+    fn totals(&mut self, counts: Counts, not_run: usize) {
+        let part = |verdict, count: usize| {
+            let (word, sign, _) = verdict_marks(verdict);
+            format!("{sign} {count} {}", if count == 1 { word } else { word.trim_end_matches('s') })
+        };
+        let verdicts = [
+            (Verdict::Holds, counts.holds),
+            (Verdict::Fails, counts.fails),
+            (Verdict::Undefined, counts.undefined),
+        ];
+        let parts = verdicts.map(|(verdict, count)| part(verdict, count)).join(", ");
+        let left_out = match not_run {
+            0 => String::new(),
+            _ => format!("; {} not run", counted(not_run, "analysis", "analyses")),
+        };
+        let text = format!("{}: {parts}{left_out}", counted(counts.total(), "claim", "claims"));
+        for mut line in lines(&text, self.width) {
+            for (verdict, count) in verdicts.into_iter().filter(|(_, count)| *count > 0) {
+                let plain = part(verdict, count);
+                line = line.replace(&plain, &self.paint(verdict_marks(verdict).2, &plain));
+            }
+            self.line(&line);
         }
     }
 }
 
+/// What a claim says, whose words they are, and why it fails.
+fn words(claim: &Claim) -> String {
+    let mut words = claim.statement.clone();
+    if claim.kind == Kind::Erratum {
+        words = format!("Erratum. {words}");
+    }
+    if !claim.quoted.is_empty() {
+        words += &format!(" (quoted: {})", claim.quoted);
+    }
+    if !claim.why.is_empty() {
+        words += &format!(" Why: {}", claim.why);
+    }
+    words
+}
+
 /// Lines of at most `width` characters; a row that fits keeps its columns, a word that does not fit is cut.
-fn lines(text: &str, width: usize) -> Vec<String> {
+pub fn lines(text: &str, width: usize) -> Vec<String> {
     if text.chars().count() <= width {
         return vec![text.trim_end().to_string()];
     }

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 pub use csv::{figure_csv, table_csv};
 pub use draw::figure_svg;
 pub use drawn::Drawn;
-pub use ledger::{Counts, bound_text, interval_text, ledger_text};
+pub use ledger::{Counts, bound_text, interval_text, ledger_text, lines};
 pub use page::index_html;
 pub use png::figure_png;
 pub use text::{escape, format_number, format_seconds};

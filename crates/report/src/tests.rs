@@ -88,9 +88,9 @@ fn the_page_loads_nothing() {
 fn what_was_not_run_is_listed_apart_from_the_verdicts() {
     let why = "needs models/r1 (train it & see)".to_string();
     let not_run = lab::analyses::NotRun { analysis: "F3".into(), title: "Layers match".into(), why };
-    let text = crate::ledger_text(&fixture::findings(), std::slice::from_ref(&not_run), false);
+    let text = crate::ledger_text(&fixture::findings(), std::slice::from_ref(&not_run), 100, false);
     let row = text.lines().find(|line| line.starts_with("F3 ")).expect("a row of its own");
-    assert!(row.contains("needs models/r1") && text.contains("1 analyses not run"), "{text}");
+    assert!(row.contains("needs models/r1") && text.contains("1 analysis not run"), "{text}");
     let about = About { not_run: vec![not_run], ..fixture::about() };
     let page = crate::index_html(&fixture::findings(), &about);
     assert!(page.contains("<b>F3</b> Layers match <small>needs models/r1 (train it &amp; see)</small>"));
@@ -102,10 +102,16 @@ fn the_ledger_counts_and_fits() {
     let findings = fixture::findings();
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
     assert_eq!(counts, Counts { holds: 6, fails: 1, undefined: 1 });
-    let text = crate::ledger_text(&findings, &[], false);
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert!(text.ends_with("8 claims: ✓ 6 hold, ✗ 1 fail, ○ 1 undefined\n") && !text.contains('\x1b'));
-    assert!(crate::ledger_text(&findings, &[], true).contains("\x1b[1;31m"));
+    for width in [100, 80, 60, 40, 20] {
+        let text = crate::ledger_text(&findings, &[], width, false);
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        assert!(text.replace('\n', " ").ends_with("8 claims: ✓ 6 hold, ✗ 1 fails, ○ 1 undefined "), "{text}");
+        assert!(!text.contains('\x1b'));
+        let coloured = crate::ledger_text(&findings, &[], width, true);
+        assert!(coloured.contains("\x1b[1;31m"));
+        let seen = coloured.split('\x1b').map(|part| part.split_once('m').map_or(part, |(_, rest)| rest));
+        assert_eq!(seen.collect::<String>(), text, "colours change no word");
+    }
     let html = crate::index_html(&findings, &fixture::about());
     assert_eq!(html.matches("<tr id=\"c-").count(), 8);
     assert_eq!(html.matches(" data-verdict=\"fails\" data-kind").count(), 1);

@@ -1,5 +1,10 @@
 //! Numbers for people.
 
+/// A number of things, in the right form of their word: `1 core`, `1,280 prompts`.
+pub fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number as u64), if number == 1 { one } else { many })
+}
+
 /// A number with commas between thousands.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -22,7 +22,7 @@ pub struct Found {
 
 /// Finds a network: `r1` is `models/r1`, `miniature` the newest of `runs/miniature-*`; a path is itself.
 pub fn find(name: &str) -> Result<Found> {
-    find_in(name, Path::new(models::FOLDER), Path::new(RUNS))
+    find_in(name, &models::folder(), Path::new(RUNS))
 }
 
 /// The same in other folders. Shipped networks come first, then a run of just this name, then the newest of the runs whose
@@ -66,7 +66,7 @@ fn runs_of(name: &str, runs: &Path) -> Vec<PathBuf> {
 }
 
 /// Names of the directories under `runs` that hold a plan.
-fn run_names(runs: &Path) -> Vec<String> {
+pub fn run_names(runs: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
     entries
         .filter(|entry| entry.path().join(PLAN).is_file())

@@ -14,7 +14,7 @@ pub mod train;
 use std::path::Path;
 use std::sync::OnceLock;
 
-pub use find::{Found, RUNS, find, find_in};
+pub use find::{Found, RUNS, find, find_in, run_names};
 
 use engine::cpu::{ForwardParams, PackedWeights};
 use engine::model::networks::{Gpt2Config, LstmConfig, Network};

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let findings = fixture::findings();
-    print!("{}", report::ledger_text(&findings, &[], true));
+    print!("{}", report::ledger_text(&findings, &[], 100, true));
     let made =
         std::fs::create_dir_all(&dir).map_err(|source| report::Error::Write { path: dir.clone(), source });
     match made.and_then(|()| report::write(&findings, &fixture::about(), &dir)) {

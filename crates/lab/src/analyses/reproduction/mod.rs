@@ -27,6 +27,7 @@ use serde::Serialize;
 use super::{Analysis, Lab, NotRun};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::networks::experiment::Experiment;
 use crate::networks::models::{self, MINIATURE, Models, NETWORKS, PaperNetwork};
 use crate::networks::runs::{self, Unfinished};
 
@@ -55,7 +56,7 @@ pub struct Reproduction {
 
 impl Default for Reproduction {
     fn default() -> Reproduction {
-        Reproduction { root: models::FOLDER.into(), given: vec![], prompts: PROMPTS, seed: 0, quick: false }
+        Reproduction { root: models::folder(), given: vec![], prompts: PROMPTS, seed: 0, quick: false }
     }
 }
 
@@ -150,7 +151,8 @@ impl Reproduction {
         });
         match not_run.first() {
             Some(first) if named => {
-                Err(Error::BadData(format!("{} cannot be run: {}", first.analysis, first.why)))
+                let places = if self.quick { String::new() } else { format!("; {}", missing_networks()) };
+                Err(Error::BadData(format!("{} cannot be run: {}{places}", first.analysis, first.why)))
             }
             _ => Ok((wanted, not_run)),
         }
@@ -181,7 +183,12 @@ impl Reproduction {
     }
 }
 
-/// The experiment of a network, if the folder has one.
+/// Where networks were looked for, and how to get them.
+pub fn missing_networks() -> String {
+    format!("looked in {}; {}", models::looked_in(), models::how_to_get())
+}
+
+/// The experiment of a network, if the folder has one or the program does.
 fn experiment(network: &PaperNetwork, folder: &Path) -> Option<PathBuf> {
-    Some(folder.join(format!("{}.toml", network.experiment()))).filter(|path| path.is_file())
+    Some(folder.join(format!("{}.toml", network.experiment()))).filter(|path| Experiment::is_there(path))
 }

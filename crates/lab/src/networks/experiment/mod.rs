@@ -1,15 +1,17 @@
 //! Experiments: a TOML file that says what to train, on what, and how.
 
 mod check;
+pub mod shipped;
 mod training;
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::data::prompts::Task;
 use crate::data::seed::stable_id;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, hint};
 use crate::networks::NetworkSpec;
 
 pub use training::{Optimiser, Ramp, Schedule, Start, TrainingSpec};
@@ -58,10 +60,14 @@ impl TaskSpec {
 }
 
 impl Experiment {
-    /// Reads and checks an experiment.
+    /// Reads and checks an experiment: a file, or one that the program has inside.
     pub fn read(path: &Path) -> Result<Experiment> {
-        let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
-        Experiment::parse(&text, path)
+        Experiment::parse(&read_text(path)?, path)
+    }
+
+    /// Whether an experiment is there to be read.
+    pub fn is_there(path: &Path) -> bool {
+        path.is_file() || shipped::text(path).is_some()
     }
 
     /// Reads and checks the text of an experiment; `path` is for messages.
@@ -79,5 +85,29 @@ impl Experiment {
     /// 16 hex digits that name this experiment on every machine (FNV-1a over its TOML).
     pub fn hash(&self) -> String {
         format!("{:016x}", stable_id(&self.to_toml()))
+    }
+}
+
+/// The text of an experiment or of a sweep's plan: of its file, or else of the one that the program has inside.
+pub fn read_text(path: &Path) -> Result<String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(error) => match shipped::text(path) {
+            Some(text) if error.kind() == ErrorKind::NotFound => Ok(text.into()),
+            _ if error.kind() == ErrorKind::NotFound => Err(not_there(path, error)),
+            _ => Err(Error::file("read", path)(error)),
+        },
+    }
+}
+
+/// A name without an ending may be a slip in the name of an experiment inside the program.
+fn not_there(path: &Path, error: std::io::Error) -> Error {
+    let name = path.to_str().filter(|name| !name.contains(['/', '.']));
+    match name.map(|name| hint(name, shipped::names())) {
+        Some(hint) => Error::content(
+            path,
+            format!("there is no such file, and no experiment of that name inside iclab; {hint}"),
+        ),
+        None => Error::file("read", path)(error),
     }
 }

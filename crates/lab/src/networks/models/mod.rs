@@ -5,6 +5,7 @@ mod card;
 pub mod checkpoints;
 mod fingerprint;
 mod paper;
+mod place;
 mod shelf;
 
 use std::collections::BTreeMap;
@@ -23,12 +24,14 @@ use crate::probe::{self, LoadedNetwork, LoadedProbe, Options, Probed, ReadPoint}
 pub use add::{Added, Form, add};
 pub use card::{Card, Evaluation, FileRecord};
 pub use paper::{MINIATURE, NETWORKS, PaperNetwork, named};
+pub use place::{VARIABLE, folder, how_to_get, looked_in};
 pub use shelf::{Shelved, card, shelf, shelved};
 
-/// Where shipped networks are, below the directory that commands are run in.
+/// The name of a folder of networks.
 pub const FOLDER: &str = "models";
 /// Prompts of seed 0 that networks answer once where only their predictions are kept.
 pub const RECORDED: usize = 1280;
+
 /// Where analyses get networks from.
 pub trait Networks: Send + Sync {
     /// Whether the network of this name is there, and can be asked the first `count` prompts of a seed.

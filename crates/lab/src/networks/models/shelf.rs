@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Card, NETWORKS, PaperNetwork, named};
+use super::{Card, NETWORKS, PaperNetwork, how_to_get, named};
 use crate::error::{Error, Result};
 
 /// What is found in the place of a network.
@@ -59,9 +59,10 @@ pub fn card(root: &Path, name: &str) -> Result<Card> {
 
 fn missing(root: &Path, network: &PaperNetwork) -> String {
     format!(
-        "{} is not here; train it ({}) and add it (iclab models add {} RUN)",
+        "{} is not here; train it ({}) and add it (iclab models add {} RUN); {}",
         root.join(network.name).display(),
         network.recipe(),
-        network.name
+        network.name,
+        how_to_get()
     )
 }

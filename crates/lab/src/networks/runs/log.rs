@@ -56,8 +56,8 @@ pub fn host() -> String {
     if name.trim().is_empty() { "this machine".into() } else { name.trim().to_string() }
 }
 
-/// `2026-11-15T15:20:01Z`
-fn utc(time: SystemTime) -> String {
+/// A time as `2026-11-15T15:20:01Z`.
+pub fn utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     // Years of 365.2425 days that begin in March, so that a leap day is the last of its year.

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! run: trains and writes; metrics: rows of metrics.jsonl; log: log.txt; status: what a directory says to who only reads;
-//! unfinished: what is said of a network whose training is not over.
+//! listed: all runs of a folder; unfinished: what is said of a network whose training is not over.
 
+mod listed;
 mod log;
 mod metrics;
 mod run;
@@ -28,7 +29,8 @@ use serde::{Deserialize, Serialize};
 use crate::networks::devices::Device;
 use crate::networks::experiment::Experiment;
 
-pub use log::{LOG, failure, host, last_lines, note_failure};
+pub use listed::{ListedRun, list};
+pub use log::{LOG, failure, host, last_lines, note_failure, utc};
 pub use metrics::{Metrics, read_metrics};
 pub use run::{Run, Stopped};
 pub use status::{RunProgress, RunState, RunStatus, inspect, state};

@@ -10,7 +10,7 @@ use super::axes::{Axis, assign, axes};
 use crate::data::prompts::Task;
 use crate::data::seed::stable_id;
 use crate::error::{Error, Result};
-use crate::networks::experiment::Experiment;
+use crate::networks::experiment::{self, Experiment};
 use crate::networks::runs;
 
 /// The field over which means are taken.
@@ -133,7 +133,7 @@ impl Point {
 impl Sweep {
     /// Reads a plan, makes its points and checks every one of them.
     pub fn read(path: &Path) -> Result<Sweep> {
-        let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+        let text = experiment::read_text(path)?;
         let file: PlanFile = toml::from_str(&text).map_err(|e| Error::toml(path, &text, &e))?;
         let base = path.parent().unwrap_or(Path::new("")).join(&file.base);
         let experiment = Experiment::read(&base)?;

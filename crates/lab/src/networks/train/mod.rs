@@ -197,7 +197,7 @@ impl Trainer {
 fn weights_at(init: &Path) -> PathBuf {
     let name = init.to_str().filter(|name| models::named(name).is_ok());
     let path = match name {
-        Some(name) if !init.exists() => Path::new(models::FOLDER).join(name),
+        Some(name) if !init.exists() => models::folder().join(name),
         _ => init.to_path_buf(),
     };
     if path.is_dir() { path.join("checkpoint.safetensors") } else { path }
