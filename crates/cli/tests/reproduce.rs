@@ -207,7 +207,17 @@ fn a_report_is_written_that_claims_can_read() {
     let claims = || done_json(at, "claims --report r --json").as_array().unwrap().len();
     says(&done(at, "reproduce --only E3,th5 --prompts 64 --out r"), &["7 claims: ✓ 7 hold"]);
     assert_eq!(claims(), 7);
-    assert_eq!(entries(&at.join("r")), ["figures", "index.html", "ledger.json", "plan.toml", "tables"]);
+    let files = [
+        "errata.html",
+        "figures",
+        "index.html",
+        "ledger.html",
+        "ledger.json",
+        "plan.toml",
+        "tables",
+        "theory.html",
+    ];
+    assert_eq!(entries(&at.join("r")), files);
     // an older report is replaced as a whole
     done(at, "reproduce --only E2 --prompts 64 --out r");
     assert_eq!(claims(), 2);

@@ -16,9 +16,14 @@ pub fn verdict_marks(verdict: Verdict) -> (&'static str, &'static str, &'static 
     }
 }
 
-/// Whose statement, in one word.
-pub fn kind_word(kind: Kind) -> &'static str {
-    kind.word()
+/// The verdicts in order, each with its count and its word for one claim or for several.
+pub fn each_verdict(counts: Counts) -> [(Verdict, usize, &'static str); 3] {
+    let word = |count, one, several| if count == 1 { one } else { several };
+    [
+        (Verdict::Holds, counts.holds, word(counts.holds, "holds", "hold")),
+        (Verdict::Fails, counts.fails, word(counts.fails, "fails", "fail")),
+        (Verdict::Undefined, counts.undefined, "undefined"),
+    ]
 }
 
 /// What a bound asks: `≥ 0.99`, `0.18 … 0.22`, `none`.
@@ -50,11 +55,16 @@ pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], width: usize, colo
         terminal.line("");
     }
     if !not_run.is_empty() {
-        terminal.heading("Not run, for want of a network");
+        terminal.heading("Not run");
         not_run.iter().for_each(|left_out| terminal.left_out(left_out));
         terminal.line("");
     }
-    terminal.totals(Counts::of(findings.iter().flat_map(|f| &f.claims)), not_run.len());
+    let claims = findings.iter().flat_map(|found| &found.claims);
+    for (kind, counts) in Counts::by_kind(claims.clone()) {
+        terminal.totals(&format!("{}, {}", kind.title(), counts.total()), counts, 0);
+    }
+    let counts = Counts::of(claims);
+    terminal.totals(&counted(counts.total(), "claim", "claims"), counts, not_run.len());
     terminal.out
 }
 
@@ -129,27 +139,20 @@ impl Terminal {
         self.below(&words(claim), "2");
     }
 
-    /// The last line: how many claims hold, fail, and cannot be judged.
-    fn totals(&mut self, counts: Counts, not_run: usize) {
-        let part = |verdict, count: usize| {
-            let (word, sign, _) = verdict_marks(verdict);
-            format!("{sign} {count} {}", if count == 1 { word } else { word.trim_end_matches('s') })
-        };
-        let verdicts = [
-            (Verdict::Holds, counts.holds),
-            (Verdict::Fails, counts.fails),
-            (Verdict::Undefined, counts.undefined),
-        ];
-        let parts = verdicts.map(|(verdict, count)| part(verdict, count)).join(", ");
+    /// How many claims hold, fail, and cannot be judged, after whose they are.
+    fn totals(&mut self, whose: &str, counts: Counts, not_run: usize) {
+        let verdicts = each_verdict(counts).map(|(verdict, count, word)| {
+            let (_, sign, colour) = verdict_marks(verdict);
+            (format!("{sign} {count} {word}"), if count > 0 { colour } else { "" })
+        });
+        let parts = verdicts.each_ref().map(|(text, _)| text.as_str()).join(", ");
         let left_out = match not_run {
             0 => String::new(),
             _ => format!("; {} not run", counted(not_run, "analysis", "analyses")),
         };
-        let text = format!("{}: {parts}{left_out}", counted(counts.total(), "claim", "claims"));
-        for mut line in lines(&text, self.width) {
-            for (verdict, count) in verdicts.into_iter().filter(|(_, count)| *count > 0) {
-                let plain = part(verdict, count);
-                line = line.replace(&plain, &self.paint(verdict_marks(verdict).2, &plain));
+        for mut line in lines(&format!("{whose}: {parts}{left_out}"), self.width) {
+            for (plain, colour) in verdicts.iter().filter(|(_, colour)| !colour.is_empty()) {
+                line = line.replace(plain, &self.paint(colour, plain));
             }
             self.line(&line);
         }
@@ -158,7 +161,10 @@ impl Terminal {
 
 /// What a claim says, whose words they are, and why it fails.
 fn words(claim: &Claim) -> String {
-    let mut words = claim.statement.clone();
+    let mut words = match claim.network.as_str() {
+        "" => claim.statement.clone(),
+        network => format!("{network}: {}", claim.statement),
+    };
     if claim.kind == Kind::Erratum {
         words = format!("Erratum. {words}");
     }

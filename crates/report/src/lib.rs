@@ -1,4 +1,4 @@
-//! Findings as pictures, tables and one page.
+//! Findings as pictures, tables and pages.
 //!
 //! Reads [`lab::findings::Findings`] and computes nothing new. In the order of the data flow:
 //!
@@ -6,10 +6,10 @@
 //! Figure ──────── draw: layout ─┬─ lines ── axis, families, legend ─┐
 //!                               ├─ heatmap ── palette, panel ───────┼─ svg ─┬─ png
 //!                               └─ blocks ──────────────────────────┘       │
-//! Findings ────── page: masthead, story, section, ledger ───────────────────┴─ index.html
+//! Findings ────── page: summary, a page per part of the paper, ledger ──────┴─ *.html
 //! Figure, Table ─ csv
 //! Figure ──────── drawn: its files, made once however often a growing report is written
-//! Findings ────── write: index.html, figures/, tables/, ledger.json
+//! Findings ────── write: pages, figures/, tables/, ledger.json
 //! ```
 
 mod csv;
@@ -35,7 +35,7 @@ pub use csv::{figure_csv, table_csv};
 pub use draw::figure_svg;
 pub use drawn::Drawn;
 pub use ledger::{Counts, bound_text, interval_text, ledger_text, lines};
-pub use page::index_html;
+pub use page::{Page, pages};
 pub use png::figure_png;
 pub use text::{escape, format_number, format_seconds};
 pub use write::{write, write_drawn};
@@ -118,9 +118,14 @@ pub struct Running {
 }
 
 impl About {
+    /// Whether the report is about the paper, not about a comparison, a probe or a sweep.
+    pub fn is_reproduction(&self) -> bool {
+        self.command.starts_with("iclab reproduce")
+    }
+
     /// The command that measures one analysis again; outside `iclab reproduce` that is the command itself.
     pub fn rerun(&self, analysis: &str) -> String {
-        if !self.command.starts_with("iclab reproduce") {
+        if !self.is_reproduction() {
             return self.command.clone();
         }
         format!("iclab reproduce --only {analysis}{}", self.options)

@@ -1,6 +1,6 @@
 //! Writes a report into a directory.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -8,13 +8,15 @@ use lab::analyses::NotRun;
 use lab::findings::{Claim, Figure, Findings};
 use serde::Serialize;
 
-use crate::{About, Counts, Drawn, Error, index_html, table_csv};
+use crate::{About, Counts, Drawn, Error, pages, table_csv};
 
 /// The ledger as other programs read it. A value or bound that is not finite is `null`.
 #[derive(Serialize)]
 struct Ledger<'a> {
     about: &'a About,
     counts: Counts,
+    /// The same by whose claims they are.
+    counts_by_kind: BTreeMap<&'static str, Counts>,
     analyses: Vec<Group<'a>>,
     not_run: &'a [NotRun],
 }
@@ -44,7 +46,7 @@ impl Group<'_> {
     }
 }
 
-/// Writes `index.html`, `ledger.json`, `figures/ID.{svg,png,csv}` and `tables/ID.csv` into `dir`, which exists.
+/// Writes `index.html` and the pages beside it, `ledger.json`, `figures/ID.{svg,png,csv}` and `tables/ID.csv` into `dir`, which exists.
 ///
 /// The caller renames the directory into place, so a reader never sees half a report.
 pub fn write(findings: &[Findings], about: &About, dir: &Path) -> Result<(), Error> {
@@ -80,9 +82,11 @@ pub fn write_drawn(findings: &[Findings], about: &About, drawn: &mut Drawn, dir:
     }
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
     let groups = findings.iter().map(|found| Group::of(found, about)).collect();
-    let ledger = Ledger { about, counts, analyses: groups, not_run: &about.not_run };
+    let kinds = Counts::by_kind(findings.iter().flat_map(|f| &f.claims));
+    let kinds = kinds.into_iter().map(|(kind, counts)| (kind.word(), counts)).collect();
+    let ledger = Ledger { about, counts, counts_by_kind: kinds, analyses: groups, not_run: &about.not_run };
     save(&dir.join("ledger.json"), &serde_json::to_vec_pretty(&ledger)?)?;
-    save(&dir.join("index.html"), index_html(findings, about).as_bytes())
+    pages(findings, about).iter().try_for_each(|page| save(&dir.join(page.file), page.html.as_bytes()))
 }
 
 /// Ids become file names: plain characters only, and each once.

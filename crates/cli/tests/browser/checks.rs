@@ -1,4 +1,4 @@
-//! Checks of a page of the report: each returns what is wrong with it, nothing if all is well.
+//! Checks of any page of a report: each returns what is wrong with it, nothing if all is well.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub const TOOLS: &str = "
         return [box.left + box.width / 2, box.top + box.height / 2];
     };";
 
-/// What is wrong with a page of the report in this folder; nothing if all is well.
+/// What is wrong with the page of this file; nothing if all is well.
 pub type Check = fn(&mut Page, &Path) -> Vec<String>;
 
 /// The `file:` address of a path, as the browser spells it.
@@ -37,11 +37,11 @@ pub fn address(path: &Path) -> String {
 }
 
 /// Nothing on the console, no exception, and no request but the one for the page itself.
-pub fn quiet(page: &mut Page, folder: &Path) -> Vec<String> {
+pub fn quiet(page: &mut Page, file: &Path) -> Vec<String> {
     page.resize(DESKTOP);
     page.eval("scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })");
     page.eval("new Promise((done) => setTimeout(() => done(0), 300))");
-    let own = address(&folder.join("index.html"));
+    let own = address(file);
     let mut problems = vec![];
     let mut requests = 0;
     for event in &page.events {
@@ -71,7 +71,9 @@ pub fn quiet(page: &mut Page, folder: &Path) -> Vec<String> {
     problems
 }
 
+/// A title, and one heading in sight that begins it.
 pub fn headed(page: &mut Page, _: &Path) -> Vec<String> {
+    let text = |heading: &Value| heading["text"].as_str().unwrap_or("?").to_string();
     let seen = page.eval(
         "({ title: document.title, headings: [...document.querySelectorAll('h1')].map((h) => \
          ({ text: h.innerText, shown: shown(h), inside: middle(h)[1] < innerHeight })) })",
@@ -82,151 +84,8 @@ pub fn headed(page: &mut Page, _: &Path) -> Vec<String> {
         problems.push("no title".to_string());
     }
     match seen["headings"].as_array().unwrap().as_slice() {
-        [one] if one["shown"] == true && one["inside"] == true && one["text"] == title => {}
+        [one] if one["shown"] == true && one["inside"] == true && title.starts_with(&text(one)) => {}
         other => problems.push(format!("not one visible heading that says {title:?}: {other:?}")),
-    }
-    problems
-}
-
-/// The main result is in sight before anyone scrolls; each claim that fails says why, in the ledger and before it.
-pub fn story(page: &mut Page, folder: &Path) -> Vec<String> {
-    page.resize(DESKTOP);
-    let seen = page.eval(
-        "(() => {
-            scrollTo({ top: 0, behavior: 'instant' });
-            const inside = (e) => shown(e) && middle(e)[1] < innerHeight;
-            const without = [...document.querySelectorAll('#ledger tr[data-verdict=fails]')].filter((row) => !row.querySelector('.why'));
-            return { drawings: [...document.querySelectorAll('.main-result svg')].filter(inside).length,
-                     verdicts: [...document.querySelectorAll('.main-result .badge')].filter(inside).length,
-                     without: without.map((row) => row.querySelector('code').innerText),
-                     gathered: document.querySelectorAll('#fails .why').length };
-        })()",
-    );
-    let mut problems = vec![];
-    if seen["drawings"] == 0 || seen["verdicts"] == 0 {
-        problems.push(format!("no main result on the first screen: {seen}"));
-    }
-    for claim in seen["without"].as_array().unwrap() {
-        problems.push(format!("{claim} fails without a reason"));
-    }
-    let failing = claims(folder).iter().filter(|claim| claim["verdict"] == "fails").count();
-    if seen["gathered"] != failing {
-        problems.push(format!("{} of {failing} failures are gathered with their reasons", seen["gathered"]));
-    }
-    problems
-}
-
-/// The ledger shows the claims of `ledger.json`, in order, with their statements and verdicts.
-pub fn ledger(page: &mut Page, folder: &Path) -> Vec<String> {
-    let mut problems = vec![];
-    for size in [PHONE, DESKTOP] {
-        page.resize(size);
-        let rows = page.eval(
-            "[...document.querySelectorAll('#ledger tr[data-verdict]')].filter(shown).map((row) => {
-                const badge = row.querySelector('.badge');
-                const said = badge.cloneNode(true);
-                said.querySelectorAll('[aria-hidden]').forEach((e) => e.remove());
-                const verdict = shown(badge) ? said.textContent.trim() : 'nothing';
-                return [row.querySelector('code').innerText, row.querySelector('p').innerText, verdict];
-            })",
-        );
-        let rows = rows.as_array().unwrap();
-        let claims = claims(folder);
-        if rows.len() != claims.len() {
-            problems.push(format!("{} claims shown of {}", rows.len(), claims.len()));
-        }
-        for (row, claim) in rows.iter().zip(&claims) {
-            for (i, field) in ["id", "statement", "verdict"].into_iter().enumerate() {
-                if row[i] != claim[field] {
-                    problems
-                        .push(format!("{}: {field} {} is shown as {}", claim["id"], claim[field], row[i]));
-                }
-            }
-        }
-    }
-    problems
-}
-
-fn claims(folder: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(folder.join("ledger.json")).unwrap();
-    let ledger: Value = serde_json::from_str(&text).unwrap();
-    let groups = ledger["analyses"].as_array().unwrap();
-    let claims: Vec<Value> = groups.iter().flat_map(|g| g["claims"].as_array().unwrap()).cloned().collect();
-    assert!(!claims.is_empty(), "a ledger without claims proves nothing");
-    claims
-}
-
-/// Every filter shows as many claims as it promises.
-pub fn filters(page: &mut Page, _: &Path) -> Vec<String> {
-    page.resize(DESKTOP);
-    let buttons = page.eval("document.querySelectorAll('.filters button').length").as_u64().unwrap();
-    let mut problems = vec![];
-    if buttons == 0 {
-        problems.push("no filter".to_string());
-    }
-    for i in 0..buttons {
-        let state = format!("const button = document.querySelectorAll('.filters button')[{i}];");
-        let place = page.eval(&format!(
-            "(() => {{ {state} button.scrollIntoView({{ block: 'center', behavior: 'instant' }}); return middle(button); }})()"
-        ));
-        page.press(&place);
-        let seen = page.eval(&format!(
-            "(() => {{ {state} return [button.innerText, parseInt(button.innerText.match(/\\d+/)[0]), \
-                 [...document.querySelectorAll('#ledger tr[data-verdict]')].filter(shown).length, \
-                 button.disabled]; }})()"
-        ));
-        if seen[3] == false && seen[1] != seen[2] {
-            problems.push(format!("filter {} shows {} claims", seen[0], seen[2]));
-        }
-    }
-    problems
-}
-
-/// Every figure that was written is shown, with a caption and a name for readers who hear it.
-pub fn figures(page: &mut Page, folder: &Path) -> Vec<String> {
-    let files = std::fs::read_dir(folder.join("figures")).unwrap().map(|e| e.unwrap().path());
-    let files = files.filter(|f| f.extension().is_some_and(|e| e == "svg")).count();
-    let mut problems = vec![];
-    for size in [PHONE, DESKTOP] {
-        page.resize(size);
-        let seen = page.eval(
-            "[...document.querySelectorAll('figure')].map((figure) => {
-                const caption = figure.querySelector('figcaption');
-                const drawings = [...figure.querySelectorAll('svg')];
-                return { id: figure.id, drawings: drawings.length, shown: drawings.filter(shown).length,
-                         caption: caption && shown(caption) ? caption.innerText.trim() : '' };
-            })",
-        );
-        let seen = seen.as_array().unwrap();
-        if seen.len() != files || files == 0 {
-            problems.push(format!("{} figures in the page, {files} files", seen.len()));
-        }
-        for figure in seen {
-            if figure["drawings"] == 0 || figure["drawings"] != figure["shown"] {
-                problems.push(format!(
-                    "{}: {} of {} drawings visible",
-                    figure["id"], figure["shown"], figure["drawings"]
-                ));
-            }
-            if figure["caption"].as_str().unwrap().len() < 20 {
-                problems.push(format!("{}: caption {}", figure["id"], figure["caption"]));
-            }
-        }
-    }
-    let count = page.eval("document.querySelectorAll('figure svg').length").as_u64().unwrap();
-    for i in 0..count {
-        let element = format!("document.querySelectorAll('figure svg')[{i}]");
-        let image = page.call("Runtime.evaluate", json!({ "expression": element }));
-        let object = json!({ "objectId": image["result"]["objectId"], "fetchRelatives": false });
-        let node = page.call("Accessibility.getPartialAXTree", object);
-        let node = &node["nodes"][0];
-        if node["ignored"] == true || node["name"]["value"].as_str().is_none_or(|name| name.trim().is_empty())
-        {
-            problems.push(format!(
-                "no accessible name: {} {}",
-                image["result"]["description"], node["role"]["value"]
-            ));
-        }
     }
     problems
 }
@@ -251,7 +110,7 @@ pub fn fits(page: &mut Page, size: (u32, u32)) -> Vec<String> {
             while (walk.nextNode()) {
                 const parent = walk.currentNode.parentElement;
                 // Cells of scrolled tables and the link that only the keyboard shows are outside on purpose.
-                if (!walk.currentNode.data.trim() || parent.closest('.scroll :is(td, th), .skip')) continue;
+                if (!walk.currentNode.data.trim() || parent.closest('.scroll :is(td, th), .skip, .sidebar details:not([open]) ul')) continue;
                 if (!parent.checkVisibility({ checkVisibilityCSS: true })) continue;
                 const range = document.createRange();
                 range.selectNodeContents(walk.currentNode);
@@ -268,77 +127,9 @@ pub fn fits(page: &mut Page, size: (u32, u32)) -> Vec<String> {
     problems
 }
 
-/// Pointing at a cell of a heat-map shows its value, which is that of the CSV file.
-pub fn values(page: &mut Page, folder: &Path) -> Vec<String> {
-    page.resize(DESKTOP);
-    // Of every heat-map the first, the middle and the last cell.
-    let cells = page.eval(
-        r"[...document.querySelectorAll('figure svg')].flatMap((svg) => {
-            const tip = (rect) => rect.querySelector('title')?.textContent ?? '';
-            // Cells name two steps and a value; marks of lines begin with the name of their series.
-            const all = [...svg.querySelectorAll('rect')].filter((rect) => /^[^\n]*: \d+\n/.test(tip(rect)));
-            const some = all.length ? [all[0], all[all.length >> 1], all[all.length - 1]] : [];
-            window.cells = [...(window.cells ?? []), ...some];
-            return some.map((cell) => [svg.closest('figure').id, tip(cell)]);
-        })",
-    );
-    let cells = cells.as_array().unwrap();
-    let mut problems = vec![];
-    if cells.is_empty() {
-        problems.push("nothing to point at".to_string());
-    }
-    for (i, cell) in cells.iter().enumerate() {
-        let [figure, title] = [0, 1].map(|k| cell[k].as_str().unwrap());
-        page.eval(&format!("cells[{i}].scrollIntoView({{ block: 'center', behavior: 'instant' }})"));
-        page.settle();
-        let place = page.eval(&format!("middle(cells[{i}])"));
-        for (x, y) in [(&json!(1), &json!(1)), (&place[0], &place[1])] {
-            page.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
-        }
-        page.settle();
-        let shown = page.eval(&format!(
-            "[...document.querySelectorAll('.tip')].filter(shown).map((tip) => tip.innerText).join() || \
-                 document.elementFromPoint({}, {})?.querySelector(':scope > title')?.textContent || ''",
-            place[0], place[1]
-        ));
-        if shown != title {
-            problems.push(format!("{figure}: the pointer at {title:?} shows {shown}"));
-        }
-        if let Err(problem) = same_as_file(&folder.join("figures"), figure, title) {
-            problems.push(format!("{figure}: {title:?}: {problem}"));
-        }
-    }
-    problems
-}
-
-/// Whether the step, the step and the value of a tooltip stand in one row of the figure's file.
-fn same_as_file(folder: &Path, figure: &str, title: &str) -> Result<(), String> {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let mut files = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
-    let file = files.find(|f| {
-        let stem: String = f.file_stem().unwrap().to_str().unwrap().chars().map(plain).collect();
-        f.extension().is_some_and(|e| e == "csv") && figure.ends_with(&stem)
-    });
-    let text = std::fs::read_to_string(file.ok_or("no CSV file")?).unwrap();
-    let number =
-        |line: &str| line.rsplit_once(": ").and_then(|(_, v)| v.replace('−', "-").parse::<f64>().ok());
-    let shown: Vec<Option<f64>> = title.lines().take(3).map(number).collect();
-    let near = |a: Option<f64>, b: &str| match (a, b.parse::<f64>()) {
-        (Some(a), Ok(b)) => (a - b).abs() <= 0.006 * b.abs().max(1e-3),
-        (None, Ok(b)) => !b.is_finite() || b.abs() < 1e-3 || b.abs() >= 1e5,
-        (a, Err(_)) => a.is_none(),
-    };
-    // The last seven columns are x_step, y_step, value and four more, none of them ever quoted.
-    let found = text.lines().skip(1).any(|line| {
-        let mut last: Vec<&str> = line.rsplit(',').take(7).collect();
-        last.reverse();
-        last.len() == 7 && (0..3).all(|k| near(shown[k], last[k]))
-    });
-    if found { Ok(()) } else { Err("not in the CSV file".into()) }
-}
-
 /// Every link and every reference inside a drawing has its target, and no name is given twice.
-pub fn links(page: &mut Page, folder: &Path) -> Vec<String> {
+pub fn links(page: &mut Page, file: &Path) -> Vec<String> {
+    let folder = file.parent().unwrap();
     let mut list = |expression: &str| -> Vec<String> {
         let found = page.eval(expression);
         found.as_array().unwrap().iter().map(|v| v.as_str().unwrap_or_default().to_string()).collect()
@@ -358,21 +149,112 @@ pub fn links(page: &mut Page, folder: &Path) -> Vec<String> {
         problems.push(format!("a drawing refers to #{name}, which is nowhere"));
     }
     let mut files = 0;
-    for link in &links {
-        if let Some(name) = link.strip_prefix('#') {
-            if !known.contains(name) {
-                problems.push(format!("link to {link}, which is nowhere"));
-            }
-        } else if !link.starts_with("https://") {
-            files += 1;
-            if !std::fs::metadata(folder.join(link)).is_ok_and(|m| m.is_file() && m.len() > 0) {
-                problems.push(format!("link to {link:?}, but no such file"));
-            }
+    for link in links.iter().filter(|link| !link.starts_with("https://") && !link.is_empty()) {
+        let (other, name) = link.split_once('#').unwrap_or((link, ""));
+        let text = std::fs::read_to_string(folder.join(other)).unwrap_or_default();
+        let there = match other {
+            "" => known.contains(name),
+            _ => name.is_empty() || name.starts_with("show=") || text.contains(&format!(" id=\"{name}\"")),
+        };
+        if !there {
+            problems.push(format!("link to {link}, which is nowhere"));
+        }
+        files += usize::from(!other.is_empty());
+        if !other.is_empty()
+            && !std::fs::metadata(folder.join(other)).is_ok_and(|m| m.is_file() && m.len() > 0)
+        {
+            problems.push(format!("link to {link:?}, but no such file"));
         }
     }
     if files == 0 {
         problems.push("no link to a file".to_string());
     }
+    problems
+}
+
+/// Few stops of the keyboard, and all of them can be seen to have the focus.
+pub fn stops(page: &mut Page, _: &Path) -> Vec<String> {
+    page.resize(DESKTOP);
+    let seen = page.eval(
+        "(() => {
+            const all = [...document.querySelectorAll('a[href], button, summary, [tabindex], details')];
+            const stops = all.filter((e) => e.tabIndex >= 0 && shown(e));
+            return { count: stops.length, drawings: stops.filter((e) => e.closest('svg')).length,
+                     still: stops.filter((e) => e.matches('.scroll') && e.scrollWidth <= e.clientWidth + 1).length };
+        })()",
+    );
+    let mut problems = vec![];
+    if seen["count"].as_u64().unwrap() > 160 {
+        problems.push(format!("{} tab stops", seen["count"]));
+    }
+    if seen["drawings"] != 0 || seen["still"] != 0 {
+        problems.push(format!("tab stops in drawings or on tables that do not scroll: {seen}"));
+    }
+    problems
+}
+
+/// The contents stay in sight on a desktop and mark what is being read; on a phone they are behind one word.
+pub fn follows(page: &mut Page, _: &Path) -> Vec<String> {
+    let mut problems = vec![];
+    page.resize(DESKTOP);
+    let sections = page.eval("document.querySelectorAll('.sidebar a[href^=\"#\"]').length").as_u64().unwrap();
+    for i in 0..sections {
+        let link = format!("document.querySelectorAll('.sidebar a[href^=\"#\"]')[{i}]");
+        page.eval(&format!(
+            "document.getElementById({link}.hash.slice(1)).scrollIntoView({{ block: 'start', behavior: 'instant' }})"
+        ));
+        page.settle();
+        let seen = page.eval(&format!(
+            "({{ marked: [...document.querySelectorAll('.sidebar [aria-current=\"true\"]')].map((a) => a.hash), own: {link}.hash, \
+               inside: shown({link}) && middle({link})[1] > 0 && middle({link})[1] < innerHeight, end: scrollY + innerHeight >= \
+               document.documentElement.scrollHeight - 4 }})"
+        ));
+        let marked = seen["marked"].as_array().unwrap();
+        if seen["end"] == false && (marked.len() != 1 || marked[0] != seen["own"] || seen["inside"] == false)
+        {
+            problems.push(format!("the sidebar does not follow: {seen}"));
+        }
+    }
+    page.resize(PHONE);
+    let menu = "document.querySelector('.sidebar')";
+    let links = format!("[...{menu}.querySelectorAll('a')].filter(shown).length");
+    let closed = page.eval(&links);
+    let place = page.eval(&format!("middle({menu}.querySelector('summary'))"));
+    page.press(&place);
+    let open = page.eval(&links);
+    if closed != 0 || open == 0 {
+        problems.push(format!("contents on a phone: {closed} links before it is asked for, {open} after"));
+    }
+    problems
+}
+
+/// On paper: no contents and no buttons, nothing folded or cut, figures no higher than a sheet.
+pub fn printed(page: &mut Page, file: &Path) -> Vec<String> {
+    // A4 less its margins, in pixels
+    let sheet = (680, 994);
+    page.resize(sheet);
+    page.call("Emulation.setEmulatedMedia", json!({ "media": "print" }));
+    page.eval("dispatchEvent(new Event('beforeprint'))");
+    page.settle();
+    let seen = page.eval(
+        "({ aside: [...document.querySelectorAll('.sidebar, .filters, .ways, .running, .files')].filter(shown).length,
+            folded: document.querySelectorAll('main details:not([open])').length,
+            high: [...document.querySelectorAll('figure')].filter((f) => f.getBoundingClientRect().height > innerHeight).map((f) => f.id),
+            wide: document.documentElement.scrollWidth - document.documentElement.clientWidth })",
+    );
+    let mut problems = vec![];
+    if seen["aside"] != 0 || seen["folded"] != 0 || seen["wide"].as_i64() > Some(0) {
+        problems.push(format!("on paper: {seen}"));
+    }
+    for figure in seen["high"].as_array().unwrap() {
+        problems.push(format!("{figure} is higher than a sheet of paper"));
+    }
+    let pdf = page.call("Page.printToPDF", json!({ "preferCSSPageSize": true, "printBackground": false }));
+    let pdf = data_encoding::BASE64.decode(pdf["data"].as_str().unwrap().as_bytes()).unwrap();
+    if !pdf.starts_with(b"%PDF") {
+        problems.push("it cannot be printed".to_string());
+    }
+    std::fs::write(file.with_extension("pdf"), pdf).unwrap();
     problems
 }
 

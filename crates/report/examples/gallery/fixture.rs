@@ -3,7 +3,7 @@
 
 use lab::findings::{
     Axis, Block, BlocksPanel, Bound, Chapter, Claim, Figure, Findings, HeatmapPanel, Kind, LinesPanel, Panel,
-    Series, Stroke, Table,
+    Place, Series, Stroke, Table,
 };
 use report::About;
 
@@ -235,6 +235,7 @@ fn rates() -> Findings {
         Claim::new("F26.newton-gd", Kind::Paper, grows, 0.5123, Bound::Within(0.4, 0.6))
             .interval(0.498, 0.527)
             .quoted("“exponential trend”")
+            .network("R1")
             .figure("toy-heatmaps"),
         Claim::new("F26.newton-newton", Kind::Paper, identity, 1.0, Bound::AtLeast(1.0))
             .figure("toy-heatmaps"),
@@ -254,6 +255,7 @@ fn rates() -> Findings {
     Findings {
         analysis: "F26".into(),
         chapter: Chapter::Figures,
+        paper: Some(Place { label: "Figure 26".into(), section: "A.6.1".into() }),
         title: "Rates between classical methods".into(),
         summary: "Compares iterative methods for least squares with each other, without any network. The step of \
                   gradient descent that best matches a Newton step should grow exponentially with that step, and \

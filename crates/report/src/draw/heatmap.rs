@@ -1,16 +1,20 @@
 //! Heat-maps: similarity of every step of one learner to every step of another, best matches marked.
 
+use std::collections::BTreeMap;
+
 use lab::findings::HeatmapPanel;
 
 use super::axis::linear_ticks;
-use super::legend::{Entry, Legend, Sample, best_mark, whisker};
+use super::legend::{BestMarks, Entry, Legend, Sample};
 use super::palette::{Ink, heat};
 use super::panel::{ColourBar, Drawing, Frame, Labels, SMALL, small_width};
-use super::svg::{Align, Style, Svg, Tone};
+use super::svg::{Align, Style, Svg, Tone, number};
 use crate::text::{Weight, format_number, text_width};
 
 /// Size of values printed in cells.
 const CELL_TEXT: f64 = 9.5;
+/// Steps of the colour scale: more than an eye tells apart.
+const SHADES: f64 = 63.0;
 
 /// A heat-map measured for a plot of a given size.
 #[derive(Debug)]
@@ -87,32 +91,67 @@ impl<'a> Heatmap<'a> {
             .then_some(text)
     }
 
-    fn draw_cell(&self, svg: &mut Svg, origin: (f64, f64), row: usize, column: usize) {
-        let panel = self.panel;
-        let value = panel.values.get(row).and_then(|r| r.get(column)).copied().unwrap_or(f64::NAN);
-        let (x, y) = self.corner(origin, row, column);
-        let best = panel.best.get(column) == Some(&Some(row));
-        let mut title = format!("{}: {}\n", panel.x_label, panel.x_steps[column]);
-        title += &format!("{}: {}\n", panel.y_label, panel.y_steps[row]);
-        title += &format!("{}: {}", panel.value_label, format_number(value));
-        if best {
-            title += "\nbest match of this column";
+    fn value(&self, row: usize, column: usize) -> f64 {
+        self.panel.values.get(row).and_then(|r| r.get(column)).copied().unwrap_or(f64::NAN)
+    }
+
+    /// All cells of one shade as one path: a map of a thousand cells is some sixty elements.
+    fn draw_cells(&self, svg: &mut Svg, origin: (f64, f64)) {
+        let mut shades: BTreeMap<Option<u32>, String> = BTreeMap::new();
+        for (row, column) in self.places() {
+            let value = self.value(row, column);
+            let shade = value.is_finite().then(|| self.shade(value));
+            let ((x, y), (width, height)) = (self.corner(origin, row, column), self.cell);
+            let (right, bottom) = (number(x + width), number(y + height));
+            let cell = format!("M{0} {1}H{right}V{bottom}H{0}Z", number(x), number(y));
+            shades.entry(shade).or_default().push_str(&cell);
         }
-        let rect = svg.rect((x, y), self.cell);
-        if !value.is_finite() {
-            return rect.fill_from(&self.hatch).titled(&title);
+        for (shade, cells) in shades {
+            let tag = svg.tag("path").attr("d", &cells);
+            match shade {
+                Some(shade) => tag.attr("fill", &heat(f64::from(shade) / SHADES).to_string()).end(),
+                None => tag.fill_from(&self.hatch).end(),
+            }
         }
-        let colour = heat((value - self.low) / (self.high - self.low));
-        rect.attr("fill", &colour.to_string()).titled(&title);
-        if self.printed()
-            && let Some(text) = self.cell_text(value)
-        {
+    }
+
+    fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        let columns = self.panel.x_steps.len();
+        (0..self.panel.y_steps.len()).flat_map(move |row| (0..columns).map(move |column| (row, column)))
+    }
+
+    fn shade(&self, value: f64) -> u32 {
+        ((value - self.low) / (self.high - self.low) * SHADES).round() as u32
+    }
+
+    /// Values inside the cells, where there is room for them.
+    fn print_values(&self, svg: &mut Svg, origin: (f64, f64)) {
+        for (row, column) in self.places() {
+            let value = self.value(row, column);
+            let Some(text) = self.cell_text(value).filter(|_| value.is_finite()) else { continue };
+            let (x, y) = self.corner(origin, row, column);
+            let colour = heat(f64::from(self.shade(value)) / SHADES);
             let ink = if colour.luminance() > 0.24 { "#000000" } else { "#ffffff" };
             let at = (x + self.cell.0 / 2.0 - self.aside(), y + self.cell.1 / 2.0 + 3.4);
             let tag = svg.tag("text").num("x", at.0).num("y", at.1).num("font-size", CELL_TEXT);
             let tag = tag.attr("fill", ink).attr("text-anchor", "middle").inert();
+            let best = self.panel.best.get(column) == Some(&Some(row));
             if best { tag.attr("font-weight", "600").content(&text) } else { tag.content(&text) }
         }
+    }
+
+    /// The numbers behind the map, for the script that shows the value under the pointer: steps and values, rows upwards.
+    fn draw_values(&self, svg: &mut Svg, origin: (f64, f64)) {
+        let panel = self.panel;
+        let words = |numbers: &mut dyn Iterator<Item = String>| numbers.collect::<Vec<_>>().join(" ");
+        let values = &mut self.places().map(|(row, column)| format_number(self.value(row, column)));
+        let best = panel.best.iter().map(|row| row.map_or("-".to_string(), |row| row.to_string()));
+        let plot = svg.rect(origin, (self.frame.width, self.frame.height)).attr("fill-opacity", "0");
+        let plot = plot.attr("data-x", &panel.x_label).attr("data-y", &panel.y_label);
+        let plot = plot.attr("data-columns", &words(&mut panel.x_steps.iter().map(u64::to_string)));
+        let plot = plot.attr("data-rows", &words(&mut panel.y_steps.iter().map(u64::to_string)));
+        let plot = plot.attr("data-best", &words(&mut best.into_iter()));
+        plot.attr("data-value", &panel.value_label).attr("data-cells", &words(values)).end();
     }
 
     fn ticks(&self, svg: &mut Svg, (px, py): (f64, f64)) {
@@ -134,6 +173,7 @@ impl<'a> Heatmap<'a> {
 
     fn marks(&self, svg: &mut Svg, origin: (f64, f64)) {
         let rows = self.panel.y_steps.len();
+        let mut marks = BestMarks::default();
         let defined =
             |column: &usize| self.panel.best.get(*column).copied().flatten().filter(|row| *row < rows);
         for column in 0..self.panel.x_steps.len() {
@@ -143,13 +183,14 @@ impl<'a> Heatmap<'a> {
             let middle = |row: usize| self.corner(origin, row.min(rows - 1), column).1 + self.cell.1 / 2.0;
             let x = corner.0 + if self.printed() { self.cell.0 - 5.5 } else { self.cell.0 / 2.0 };
             if let Some((_, high)) = interval.filter(|(_, high)| *high > row) {
-                whisker(svg, x, corner.1, middle(high));
+                marks.whisker(x, corner.1, middle(high));
             }
             if let Some((low, _)) = interval.filter(|(low, _)| *low < row) {
-                whisker(svg, x, corner.1 + self.cell.1, middle(low));
+                marks.whisker(x, corner.1 + self.cell.1, middle(low));
             }
-            best_mark(svg, corner, self.cell, !self.printed());
+            marks.frame(corner, self.cell, !self.printed());
         }
+        marks.draw(svg);
     }
 }
 
@@ -168,12 +209,11 @@ impl Drawing for Heatmap<'_> {
         svg.line((0.0, 0.0), (0.0, 5.0), Tone::Axis, 1.4);
         svg.close("pattern");
         svg.tag("g").attr("shape-rendering", "crispEdges").open();
-        for row in 0..self.panel.y_steps.len() {
-            for column in 0..self.panel.x_steps.len() {
-                self.draw_cell(svg, origin, row, column);
-            }
-        }
+        self.draw_cells(svg, origin);
         svg.close("g");
+        if self.printed() {
+            self.print_values(svg, origin);
+        }
         let edge = svg.rect(origin, (width, height)).attr("fill", "none").stroke_tone(Tone::Axis);
         edge.num("stroke-width", 1.0).inert().end();
         self.marks(svg, origin);
@@ -181,6 +221,7 @@ impl Drawing for Heatmap<'_> {
         self.labels.draw(svg, origin, self.frame, tick_width(&self.panel.y_steps), 0.0);
         self.bar.draw(svg, px + width + 14.0, py, height);
         self.legend.draw(svg, px, py + height + self.labels.below());
+        self.draw_values(svg, origin);
     }
 }
 

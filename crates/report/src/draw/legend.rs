@@ -4,7 +4,7 @@ use lab::findings::Stroke;
 
 use super::palette::Ink;
 use super::panel::{SMALL, small_width};
-use super::svg::{Align, Style, Svg, Tone, number};
+use super::svg::{Align, Style, Svg, Tone, number, path};
 use crate::text::{Weight, wrap};
 
 /// The picture beside a name.
@@ -100,13 +100,18 @@ impl Sample {
                     }
                 }
                 if matches!(stroke, Stroke::Markers | Stroke::LineMarkers) {
-                    marker(svg, *shape, (centre, y), *ink, None);
+                    svg.tag("path").attr("d", &marker(*shape, (centre, y))).fill_ink(*ink).end();
                 }
             }
-            Sample::Best => best_mark(svg, (centre - 6.0, y - 6.0), (12.0, 12.0), true),
+            Sample::Best => {
+                let mut marks = BestMarks::default();
+                marks.frame((centre - 6.0, y - 6.0), (12.0, 12.0), true);
+                marks.draw(svg);
+            }
             Sample::Whisker => {
-                whisker(svg, centre, y, y - 6.0);
-                whisker(svg, centre, y, y + 6.0);
+                let mut marks = BestMarks::default();
+                [-6.0, 6.0].into_iter().for_each(|arm| marks.whisker(centre, y, y + arm));
+                marks.draw(svg);
             }
             Sample::Hatched(pattern) => {
                 let cell = svg.rect((centre - 6.0, y - 6.0), (12.0, 12.0)).fill_from(pattern);
@@ -116,46 +121,64 @@ impl Sample {
     }
 }
 
-/// A data marker; shapes differ so that a greyscale print still tells series apart.
-pub fn marker(svg: &mut Svg, shape: usize, (x, y): (f64, f64), ink: Ink, title: Option<&str>) {
-    let polygon = |points: &[(f64, f64)]| -> String {
-        let corner = |(dx, dy): &(f64, f64)| format!("{},{}", number(x + dx), number(y + dy));
-        points.iter().map(corner).collect::<Vec<_>>().join(" ")
-    };
-    let tag = match shape % 4 {
-        0 => svg.tag("circle").num("cx", x).num("cy", y).num("r", 3.1),
-        1 => svg.rect((x - 2.8, y - 2.8), (5.6, 5.6)),
-        2 => svg.tag("polygon").attr("points", &polygon(&[(0.0, -3.8), (3.6, 2.6), (-3.6, 2.6)])),
-        _ => svg.tag("polygon").attr("points", &polygon(&[(0.0, -4.0), (4.0, 0.0), (0.0, 4.0), (-4.0, 0.0)])),
-    };
-    match title {
-        Some(title) => tag.fill_ink(ink).titled(title),
-        None => tag.fill_ink(ink).end(),
+/// A data marker as path data; shapes differ so that a greyscale print still tells series apart.
+pub fn marker(shape: usize, (x, y): (f64, f64)) -> String {
+    let closed =
+        |corners: &[(f64, f64)]| format!("{}Z", path(corners.iter().map(|(dx, dy)| Some((x + dx, y + dy)))));
+    match shape % 4 {
+        0 => disc((x, y), 3.1),
+        1 => closed(&[(-2.8, -2.8), (2.8, -2.8), (2.8, 2.8), (-2.8, 2.8)]),
+        2 => closed(&[(0.0, -3.8), (3.6, 2.6), (-3.6, 2.6)]),
+        _ => closed(&[(0.0, -4.0), (4.0, 0.0), (0.0, 4.0), (-4.0, 0.0)]),
     }
 }
 
-/// The outline of a best match, black in white so that it shows on any cell, with a dot if asked.
-pub fn best_mark(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64), dot: bool) {
-    let frame = |svg: &mut Svg, colour: &str, stroke: f64| {
+/// A disc as path data.
+fn disc((x, y): (f64, f64), radius: f64) -> String {
+    let [r, across] = [radius, 2.0 * radius].map(number);
+    format!("M{} {}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0 -{across} 0Z", number(x - radius), number(y))
+}
+
+/// Marks of best matches, black in white so that they show on any cell; drawn together, in four elements.
+#[derive(Default)]
+pub struct BestMarks {
+    whiskers: String,
+    frames: String,
+    dots: String,
+}
+
+impl BestMarks {
+    /// The outline of a cell, with a dot if asked.
+    pub fn frame(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), dot: bool) {
         let inset = 0.7;
-        let rect = svg.rect((x + inset, y + inset), (width - 2.0 * inset, height - 2.0 * inset));
-        rect.attr("fill", "none").attr("stroke", colour).num("stroke-width", stroke).inert().end();
-    };
-    frame(svg, "#ffffff", 3.0);
-    frame(svg, "#000000", 1.5);
-    if dot {
-        let r = (width.min(height) * 0.17).clamp(1.3, 2.8);
-        let circle = svg.tag("circle").num("cx", x + width / 2.0).num("cy", y + height / 2.0).num("r", r);
-        circle.attr("fill", "#000000").attr("stroke", "#ffffff").num("stroke-width", 0.9).inert().end();
+        let (left, top) = (number(x + inset), number(y + inset));
+        let (right, bottom) = (number(x + width - inset), number(y + height - inset));
+        self.frames += &format!("M{left} {top}H{right}V{bottom}H{left}Z");
+        if dot {
+            let radius = (width.min(height) * 0.17).clamp(1.3, 2.8);
+            self.dots += &disc((x + width / 2.0, y + height / 2.0), radius);
+        }
     }
-}
 
-/// One arm of a whisker, black in white, with a cap at its far end.
-pub fn whisker(svg: &mut Svg, x: f64, from: f64, to: f64) {
-    let cap = (number(x - 2.5), number(x + 2.5));
-    let data = format!("M{0} {1}V{2}M{3} {2}H{4}", number(x), number(from), number(to), cap.0, cap.1);
-    for (colour, width) in [("#ffffff", 2.8), ("#000000", 1.1)] {
-        let line = svg.tag("path").attr("d", &data).attr("fill", "none").attr("stroke", colour);
-        line.num("stroke-width", width).inert().end();
+    /// One arm of a whisker with a cap at its far end.
+    pub fn whisker(&mut self, x: f64, from: f64, to: f64) {
+        let cap = (number(x - 2.5), number(x + 2.5));
+        self.whiskers +=
+            &format!("M{0} {1}V{2}M{3} {2}H{4}", number(x), number(from), number(to), cap.0, cap.1);
+    }
+
+    /// Draws all of them.
+    pub fn draw(&self, svg: &mut Svg) {
+        let mut stroke = |data: &str, fill: &str, colour: &str, width: f64| {
+            if !data.is_empty() {
+                let tag = svg.tag("path").attr("d", data).attr("fill", fill).attr("stroke", colour);
+                tag.num("stroke-width", width).inert().end();
+            }
+        };
+        stroke(&self.whiskers, "none", "#ffffff", 2.8);
+        stroke(&self.whiskers, "none", "#000000", 1.1);
+        stroke(&self.frames, "none", "#ffffff", 3.0);
+        stroke(&self.frames, "none", "#000000", 1.5);
+        stroke(&self.dots, "#000000", "#ffffff", 0.9);
     }
 }

@@ -6,7 +6,7 @@ use super::axis::{Mapping, Tick};
 use super::families::{Look, Looks, looks};
 use super::legend::{Legend, marker};
 use super::panel::{Drawing, Frame, Labels, SMALL, small_width};
-use super::svg::{Align, Style, Svg, Tone, path};
+use super::svg::{Align, Style, Svg, Tone, number, path};
 use crate::text::{format_number, text_width, wrap};
 
 /// At most this many points of a series answer to the pointer; a longer curve is thinned evenly.
@@ -183,36 +183,51 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Markers, and invisible targets that show the value of a point.
-    fn points(&self, svg: &mut Svg, origin: (f64, f64), series: &Series, look: Look) {
-        let marked = matches!(series.stroke, Stroke::Markers | Stroke::LineMarkers);
-        let stride = if marked { 1 } else { series.points.len().div_ceil(HOVER_LIMIT).max(1) };
-        for (i, &(x, y)) in series.points.iter().enumerate().step_by(stride) {
-            if !(x.is_finite() && y.is_finite() && self.x.contains(x)) {
-                continue;
-            }
-            let mut title = format!("{}\n{}: {}\n", series.label, self.panel.x.label, format_number(x));
-            title += &format!("{}: {}", self.panel.y.label, format_number(y));
-            if let Some((low, high)) = series.band.get(i) {
-                title += &format!(" [{}, {}]", format_number(*low), format_number(*high));
-            }
+    /// Markers of a series, all in one element; what lies below the axis is an arrow head at its lower edge.
+    fn markers(&self, svg: &mut Svg, origin: (f64, f64), series: &Series, look: Look) {
+        let edge = origin.1 + self.frame.height;
+        let (mut shown, mut below) = (String::new(), String::new());
+        for &(x, y) in series.points.iter().filter(|p| self.reachable(p)) {
             let (cx, cy) = self.at(origin, (x, y));
             if self.y.contains(y) {
-                if marked {
-                    marker(svg, look.shape, (cx, cy), look.ink, Some(title.trim_start()));
-                } else {
-                    let target = svg.tag("circle").num("cx", cx).num("cy", cy).num("r", 5.0);
-                    target.titled(title.trim_start());
-                }
-            } else if marked && y < self.y.low {
-                // Below the axis: an arrow head at the lower edge says "further down".
-                let edge = origin.1 + self.frame.height;
+                shown += &marker(look.shape, (cx, cy));
+            } else if y < self.y.low {
                 let corners = [(-3.5, -7.0), (3.5, -7.0), (0.0, -1.0)];
                 let head = path(corners.iter().map(|(dx, dy)| Some((cx + dx, edge + dy))));
-                let tag = svg.tag("path").attr("d", &format!("{head}Z")).attr("fill", "none");
-                tag.stroke_ink(look.ink).num("stroke-width", 1.3).titled(title.trim_start());
+                below += &format!("{head}Z");
             }
         }
+        if !shown.is_empty() {
+            svg.tag("path").attr("d", &shown).fill_ink(look.ink).end();
+        }
+        if !below.is_empty() {
+            let tag = svg.tag("path").attr("d", &below).attr("fill", "none");
+            tag.stroke_ink(look.ink).num("stroke-width", 1.3).end();
+        }
+    }
+
+    fn reachable(&self, (x, y): &(f64, f64)) -> bool {
+        x.is_finite() && y.is_finite() && self.x.contains(*x)
+    }
+
+    /// The numbers behind a curve, for the script that shows the value near the pointer: place, x, y and interval of each point.
+    fn values(&self, svg: &mut Svg, origin: (f64, f64), series: &Series) {
+        let stride = series.points.len().div_ceil(HOVER_LIMIT).max(1);
+        let mut points = Vec::new();
+        for (i, &(x, y)) in series.points.iter().enumerate().step_by(stride) {
+            if !self.reachable(&(x, y)) || y > self.y.high {
+                continue;
+            }
+            let (cx, cy) = self.at(origin, (x, y.max(self.y.low)));
+            let mut point =
+                format!("{},{},{},{}", number(cx), number(cy), format_number(x), format_number(y));
+            if let Some((low, high)) = series.band.get(i) {
+                point += &format!(",{},{}", format_number(*low), format_number(*high));
+            }
+            points.push(point);
+        }
+        let tag = svg.tag("g").attr("data-series", &series.label).attr("data-x", &self.panel.x.label);
+        tag.attr("data-y", &self.panel.y.label).attr("data-points", &points.join(" ")).end();
     }
 }
 
@@ -240,14 +255,10 @@ impl Drawing for Lines<'_> {
         svg.close("g");
         self.references(svg, origin);
         let marked = |s: &Series| matches!(s.stroke, Stroke::Markers | Stroke::LineMarkers);
-        svg.tag("g").attr("fill-opacity", "0").open();
-        for (series, look) in all().filter(|(s, _)| !marked(s)) {
-            self.points(svg, origin, series, *look);
-        }
-        svg.close("g");
         for (series, look) in all().filter(|(s, _)| marked(s)) {
-            self.points(svg, origin, series, *look);
+            self.markers(svg, origin, series, *look);
         }
+        all().for_each(|(series, _)| self.values(svg, origin, series));
         self.labels.draw(svg, origin, self.frame, self.tick_width, self.top_height);
         let mut bar_x = px + width + 14.0 + self.side_width;
         for bar in &self.looks.bars {

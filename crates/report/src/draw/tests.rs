@@ -140,12 +140,20 @@ fn text_lies_inside_the_view_box_and_never_on_other_text() {
 }
 
 #[test]
-fn every_cell_and_point_tells_its_value() {
+fn every_cell_and_point_tells_its_value_and_few_elements_draw_them() {
     let svg = crate::figure_svg(&fixture::heatmap_alone());
     let document = roxmltree::Document::parse(&svg).unwrap();
-    let titles = document.descendants().filter(|n| n.has_tag_name("title")).count();
-    assert_eq!(titles, 23 * 27);
-    assert!(svg.contains("best match of this column"));
+    let told = document.descendants().find_map(|n| n.attribute("data-cells")).unwrap();
+    assert_eq!(told.split(' ').count(), 23 * 27);
+    assert!(document.descendants().filter(|n| n.is_element()).count() < 200);
+    let figure = fixture::curves();
+    let svg = crate::figure_svg(&figure);
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let told: Vec<&str> = document.descendants().filter_map(|n| n.attribute("data-points")).collect();
+    let Panel::Lines(panel) = &figure.panels[0] else { unreachable!("the fixture has curves") };
+    assert_eq!(told.len(), panel.series.len());
+    assert!(told.iter().all(|points| points.split(' ').count() == 10), "{told:?}");
+    assert!(told[0].contains(",512,"), "the last point of the first series: {}", told[0]);
 }
 
 #[test]

@@ -1,76 +1,64 @@
-//! The ledger on the page: every claim as a row, with filters by verdict.
+//! The page of all claims, with filters by verdict and by whose claims they are.
 
 use std::fmt::Write;
 
-use lab::findings::{Bound, Claim, Findings, Kind};
+use lab::findings::Findings;
 
-use super::pieces::{Numbers, badge, figure_link, measured, slug, why};
-use crate::ledger::{Counts, bound_text, kind_word, verdict_marks};
-use crate::text::escape;
+use super::outline::{LEDGER, Outline};
+use super::{claims, glossary, shell};
+use crate::About;
+use crate::ledger::{Counts, each_verdict, verdict_marks};
 
 /// All claims, grouped by analysis.
-pub fn ledger(out: &mut String, findings: &[Findings], numbers: &Numbers<'_>) {
-    let claims = || findings.iter().flat_map(|f| &f.claims);
-    let counts = Counts::of(claims());
-    let errata = claims().filter(|c| c.kind == Kind::Erratum).count();
-    out.push_str("<section id=\"ledger\" data-filter=\"all\">\n<h2>Ledger of claims</h2>\n");
-    out.push_str("<div class=\"filters\" role=\"group\" aria-label=\"Show claims\" hidden>\n");
-    let filters = [
-        ("all", "All", counts.total()),
-        ("fails", "Fail", counts.fails),
-        ("undefined", "Undefined", counts.undefined),
-        ("erratum", "Errata", errata),
-    ];
-    for (key, word, count) in filters {
+pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> String {
+    let mut out = String::new();
+    shell::open(&mut out, "All claims", about);
+    shell::sidebar(&mut out, Some(outline), LEDGER, &[]);
+    out.push_str(
+        "<header class=\"masthead\">\n<p class=\"kicker\">iclab · reproduction report</p>\n<h1>All claims</h1>\n\
+         <p class=\"lede\">Every claim with what the paper says, what is required, what was measured, and the verdict that \
+         follows.</p>\n</header>\n",
+    );
+    glossary::glossary(&mut out);
+    out.push_str("<section id=\"ledger\">\n");
+    filters(&mut out, findings);
+    claims::groups(&mut out, findings, |found| outline.file(found));
+    out.push_str("</section>\n");
+    shell::ways_on(&mut out, outline, LEDGER);
+    shell::close(&mut out, about, "{}");
+    out
+}
+
+fn filters(out: &mut String, findings: &[Findings]) {
+    let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
+    out.push_str("<div class=\"filters\" hidden>\n");
+    let verdicts = each_verdict(counts).map(|(verdict, count, _)| {
+        let word = verdict_marks(verdict).0;
+        (word, word, count)
+    });
+    buttons(out, "verdict", "Verdict", counts.total(), verdicts);
+    let kinds = Counts::by_kind(findings.iter().flat_map(|f| &f.claims));
+    let kinds = kinds.into_iter().map(|(kind, counts)| (kind.word(), kind.title(), counts.total()));
+    buttons(out, "kind", "Whose claims", counts.total(), kinds);
+    let _ = writeln!(out, "<output>{} claims</output>\n</div>", counts.total());
+}
+
+/// One group of filters: everything, and each value of `field`.
+fn buttons(
+    out: &mut String,
+    field: &str,
+    label: &str,
+    total: usize,
+    values: impl IntoIterator<Item = (&'static str, &'static str, usize)>,
+) {
+    let _ = writeln!(out, "<div role=\"group\" aria-label=\"{label}\" data-field=\"{field}\">");
+    for (key, word, count) in std::iter::once(("", "all", total)).chain(values) {
         let off = if count == 0 { " disabled" } else { "" };
         let _ = writeln!(
             out,
             "<button type=\"button\" data-show=\"{key}\" aria-pressed=\"{}\"{off}>{word} <span>{count}</span></button>",
-            key == "all"
+            key.is_empty()
         );
     }
-    out.push_str(
-        "</div>\n<table class=\"ledger\">\n<thead><tr><th scope=\"col\">Claim</th><th scope=\"col\">Quoted</th>\
-         <th scope=\"col\">Measured <small>95 % interval</small></th><th scope=\"col\">Required</th>\
-         <th scope=\"col\">Verdict</th><th scope=\"col\">Figure</th></tr></thead>\n",
-    );
-    for found in findings.iter().filter(|f| !f.claims.is_empty()) {
-        let _ = writeln!(
-            out,
-            "<tbody>\n<tr class=\"group\"><th colspan=\"6\" scope=\"rowgroup\"><a href=\"#{}\"><b>{}</b> {}</a></th></tr>",
-            slug("a", &found.analysis),
-            escape(&found.analysis),
-            escape(&found.title)
-        );
-        for claim in &found.claims {
-            ledger_row(out, claim, numbers);
-        }
-        out.push_str("</tbody>\n");
-    }
-    out.push_str("</table>\n</section>\n");
-}
-
-fn ledger_row(out: &mut String, claim: &Claim, numbers: &Numbers<'_>) {
-    let tag = match claim.kind {
-        Kind::Paper => String::new(),
-        kind => format!(" <span class=\"kind {0}\">{0}</span>", kind_word(kind)),
-    };
-    let bound = if claim.bound == Bound::None { String::new() } else { bound_text(claim.bound) };
-    let _ = writeln!(
-        out,
-        "<tr id=\"{}\" data-verdict=\"{}\" data-kind=\"{}\"><th scope=\"row\"><code>{}</code>{tag}<p>{}</p>{}</th>\
-         <td data-label=\"Quoted\">{}</td><td data-label=\"Measured\">{}</td><td data-label=\"Required\" \
-         class=\"num\">{}</td><td class=\"verdict\">{}</td><td class=\"link\">{}</td></tr>",
-        slug("c", &claim.id),
-        verdict_marks(claim.verdict).0,
-        kind_word(claim.kind),
-        escape(&claim.id),
-        escape(&claim.statement),
-        why(claim),
-        escape(&claim.quoted),
-        measured(claim),
-        escape(&bound),
-        badge(claim.verdict),
-        figure_link(claim, numbers),
-    );
+    out.push_str("</div>\n");
 }

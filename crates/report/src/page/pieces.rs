@@ -1,16 +1,12 @@
-//! What several parts of the page are made of: badges, values, links, lists of claims, drawings.
+//! What several parts of a page are made of: badges, values, links, drawings.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
-use lab::findings::{Claim, Figure, Verdict};
+use lab::findings::{Claim, Figure, Findings, Verdict};
 
 use crate::draw::panel_svgs;
-use crate::ledger::{interval_text, verdict_marks};
+use crate::ledger::{Counts, each_verdict, interval_text, verdict_marks};
 use crate::text::{escape, format_number};
-
-/// Number of each figure by its id, in reading order.
-pub type Numbers<'a> = HashMap<&'a str, usize>;
 
 /// What explains a failure, as a paragraph.
 pub fn why(claim: &Claim) -> String {
@@ -32,10 +28,39 @@ pub fn badge(verdict: Verdict) -> String {
     format!("<span class=\"badge {word}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
 }
 
-/// A link to the figure that shows a claim, where the page has it.
-pub fn figure_link(claim: &Claim, numbers: &Numbers<'_>) -> String {
-    let found = claim.figure.as_deref().and_then(|id| numbers.get(id).map(|n| (id, n)));
-    found.map_or_else(String::new, |(id, n)| format!("<a href=\"#{}\">Figure {n}</a>", slug("fig", id)))
+/// How many claims hold, fail and are undefined, as badges; those that do not occur are left out.
+pub fn tally(counts: Counts) -> String {
+    let badges =
+        each_verdict(counts).into_iter().filter(|(_, count, _)| *count > 0).map(|(verdict, count, word)| {
+            let (class, sign, _) = verdict_marks(verdict);
+            format!(
+                "<span class=\"badge {class}\"><span aria-hidden=\"true\">{sign}</span> {count} {word}</span>"
+            )
+        });
+    badges.collect::<Vec<_>>().join(" ")
+}
+
+/// The verdicts of an analysis, and what they say together.
+pub fn answer(out: &mut String, found: &Findings) {
+    let badges = tally(Counts::of(&found.claims));
+    if !badges.is_empty() {
+        let _ = writeln!(out, "<p class=\"answer\">{badges}</p>");
+    }
+    if !found.answer.is_empty() {
+        let _ = writeln!(out, "<p class=\"found\">{}</p>", escape(&found.answer));
+    }
+}
+
+/// What a reader must know before believing it.
+pub fn notes(out: &mut String, found: &Findings) {
+    if found.notes.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"notes\" aria-label=\"Notes\">\n");
+    for note in &found.notes {
+        let _ = writeln!(out, "<li>{}</li>", escape(note));
+    }
+    out.push_str("</ul>\n");
 }
 
 /// An element id from a name: `c-F26-newton-gd`.
@@ -44,34 +69,26 @@ pub fn slug(prefix: &str, name: &str) -> String {
     format!("{prefix}-{}", name.chars().map(plain).collect::<String>())
 }
 
-/// Claims in brief; with `figures`, each beside a link to its figure.
-pub fn brief<'a>(
-    out: &mut String,
-    claims: impl IntoIterator<Item = &'a Claim>,
-    figures: Option<&Numbers<'_>>,
-) {
-    out.push_str("<ul class=\"brief\">\n");
-    for claim in claims {
-        let shown = figures.map(|n| format!(" <span class=\"shown\">{}</span>", figure_link(claim, n)));
-        let _ = writeln!(
-            out,
-            "<li>{}<span class=\"statement\"><a href=\"#{}\">{}</a>{}{}</span><span class=\"value\">{}</span></li>",
-            badge(claim.verdict),
-            slug("c", &claim.id),
-            escape(&claim.statement),
-            shown.unwrap_or_default(),
-            why(claim),
-            measured(claim)
-        );
-    }
-    out.push_str("</ul>\n");
+/// A headline as the first sentence of a caption.
+pub fn sentence(title: &str) -> String {
+    let closed = title.ends_with(['.', '?', '!']);
+    format!("{}{}", escape(title), if closed { "" } else { "." })
 }
 
-/// The panels of a figure, side by side where there is room.
-pub fn panels(out: &mut String, figure: &Figure) {
+/// The first `most` panels of a figure, side by side where there is room.
+pub fn panels(out: &mut String, figure: &Figure, most: usize) {
     out.push_str("<div class=\"panels\">\n");
-    for (width, panel) in panel_svgs(figure) {
+    for (width, panel) in panel_svgs(figure).into_iter().take(most) {
         let _ = writeln!(out, "<div class=\"panel\" style=\"--width:{width:.0}\">{panel}</div>");
     }
     out.push_str("</div>\n");
+}
+
+/// Links to the files of a figure.
+pub fn figure_files(figure: &Figure) -> String {
+    let file = escape(&figure.id);
+    format!(
+        "<span class=\"files\"><a href=\"figures/{file}.svg\">SVG</a> <a href=\"figures/{file}.png\">PNG</a> \
+         <a href=\"figures/{file}.csv\">CSV</a></span>"
+    )
 }

@@ -1,0 +1,311 @@
+//! The summary: what was asked, found and not found; the main result; a few figures; what fails and why; what was not run; chapters.
+
+use std::fmt::Write;
+
+use lab::analyses::ANALYSES;
+use lab::findings::{Claim, Figure, Findings, Kind, Verdict};
+
+use super::outline::{INDEX, LEDGER, Outline};
+use super::pieces::{badge, figure_files, measured, panels, sentence, slug, tally, why};
+use super::shell::{self, Stop};
+use super::{glossary, paper};
+use crate::About;
+use crate::ledger::{Counts, each_verdict, verdict_marks};
+use crate::text::{escape, format_number};
+
+/// Figures on the summary, the main one included.
+const FIGURES: usize = 12;
+
+/// `index.html`.
+pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> String {
+    let mut out = String::new();
+    let main = main_result(findings);
+    let chosen = chosen(outline, main.map(|(found, _)| found));
+    let failing = gathered(findings, Verdict::Fails);
+    let left_out = left_out(findings, about);
+    shell::open(&mut out, &about.title, about);
+    let stops = [
+        (main.is_some(), "result", "The main result"),
+        (true, "tally", "Asked, found, not found"),
+        (!chosen.is_empty(), "figures", "A look at the figures"),
+        (!failing.is_empty(), "fails", "What fails, and why"),
+        (!left_out.is_empty() || !about.not_run.is_empty(), "not-run", "What was not run"),
+        (true, "chapters", "Chapters"),
+    ];
+    let stops: Vec<Stop> = stops.iter().filter(|s| s.0).map(|(_, id, words)| Stop::new(id, words)).collect();
+    shell::sidebar(&mut out, Some(outline), INDEX, &stops);
+    let _ = write!(
+        out,
+        "<header class=\"masthead\">\n<p class=\"kicker\">iclab · reproduction report</p>\n<h1>{}</h1>\n<p class=\"lede\">{}</p>\n\
+         </header>\n",
+        escape(&about.title),
+        escape(&about.purpose)
+    );
+    glossary::glossary(&mut out);
+    if let Some((found, figure)) = main {
+        draw_main(&mut out, found, figure, outline);
+    }
+    asked(&mut out, findings, about, left_out.len());
+    gallery(&mut out, &chosen, outline);
+    fails(&mut out, &failing, outline);
+    not_run(&mut out, about, &left_out);
+    chapters(&mut out, outline);
+    shell::facts(&mut out, about);
+    shell::ways_on(&mut out, outline, INDEX);
+    let places = serde_json::to_string(&outline.anchors()).expect("plain text is JSON");
+    shell::close(&mut out, about, &places);
+    out
+}
+
+/// Of the analyses that offer a headline, the one of the lowest rank, with its figure.
+fn main_result(findings: &[Findings]) -> Option<(&Findings, &Figure)> {
+    let offered = findings.iter().filter_map(|found| {
+        let headline = found.headline.as_ref()?;
+        let figure = found.figures.iter().find(|figure| figure.id == headline.figure)?;
+        Some((headline.rank, found, figure))
+    });
+    offered.min_by_key(|(rank, ..)| *rank).map(|(_, found, figure)| (found, figure))
+}
+
+fn draw_main(out: &mut String, found: &Findings, figure: &Figure, outline: &Outline<'_>) {
+    let file = outline.file(found);
+    let told = found.headline.as_ref().map_or(&[][..], |headline| &headline.claims);
+    let _ = write!(
+        out,
+        "<section class=\"main-result\" id=\"result\">\n<div>\n<p class=\"place\"><b>{}</b> {}</p>\n\
+         <h2><a href=\"{file}#{}\">{}</a></h2>\n<p class=\"found\">{}</p>\n<ul class=\"brief\">\n",
+        escape(&found.analysis),
+        paper::subject(found),
+        slug("a", &found.analysis),
+        escape(&found.title),
+        escape(&found.answer)
+    );
+    for claim in found.claims.iter().filter(|claim| told.contains(&claim.id)) {
+        let _ = writeln!(
+            out,
+            "<li>{} <span class=\"value\">{}</span><p>{}</p></li>",
+            badge(claim.verdict),
+            measured(claim),
+            escape(&claim.statement)
+        );
+    }
+    out.push_str("</ul>\n</div>\n<figure class=\"several\">\n");
+    // drawn again in its chapter, where its element has its name
+    panels(out, figure, usize::MAX);
+    let _ = write!(
+        out,
+        "<figcaption><b>{}. {}</b> {}</figcaption>\n</figure>\n</section>\n",
+        escape(outline.name(figure)),
+        sentence(&figure.title),
+        figure_files(figure)
+    );
+}
+
+/// Three answers and the table of counts.
+fn asked(out: &mut String, findings: &[Findings], about: &About, left_out: usize) {
+    let claims = findings.iter().flat_map(|found| &found.claims);
+    let (counts, kinds) = (Counts::of(claims.clone()), Counts::by_kind(claims));
+    let prompts = match about.prompts {
+        0 => String::new(),
+        count => format!(", on {} prompts", format_number(count as f64)),
+    };
+    let missing = match about.not_run.len() + left_out {
+        0 => String::new(),
+        1 => " <a href=\"#not-run\">One more analysis was not run.</a>".into(),
+        n => format!(" <a href=\"#not-run\">{n} more analyses were not run.</a>"),
+    };
+    let found: Vec<String> = kinds.iter().map(|(kind, counts)| found_of(*kind, *counts)).collect();
+    let failed = match counts.fails {
+        0 => "Nothing fails.".to_string(),
+        1 => "<a href=\"#fails\">One claim fails</a>, with its reason.".into(),
+        n => format!("<a href=\"#fails\">{n} claims fail</a>, each with its reason."),
+    };
+    let open = match counts.undefined {
+        0 => String::new(),
+        n => format!(
+            " For <a href=\"{LEDGER}#show=undefined\">{n} more</a> the paper fixes no number that could be met or \
+             missed: they are measured, and decide nothing."
+        ),
+    };
+    let _ = write!(
+        out,
+        "<section id=\"tally\">\n<h2>Asked, found, not found</h2>\n<div class=\"three\">\n\
+         <div><h3>Asked</h3><p>{} claims in {} analyses{prompts}.{missing}</p></div>\n\
+         <div><h3>Found</h3><p>{}.</p></div>\n<div><h3>Not found</h3><p>{failed}{open}</p></div>\n</div>\n",
+        counts.total(),
+        findings.len(),
+        found.join("; "),
+    );
+    out.push_str(
+        "<table class=\"tally\">\n<thead><tr><th scope=\"col\">Whose claims</th><th class=\"share\"></th>\
+         <th scope=\"col\">hold</th><th scope=\"col\">fail</th><th scope=\"col\">undefined</th>\
+         <th scope=\"col\">all</th></tr></thead>\n<tbody>\n",
+    );
+    let most = kinds.iter().map(|(_, counts)| counts.total()).max().unwrap_or(1);
+    kinds.iter().for_each(|(kind, counts)| tally_row(out, *kind, *counts, most));
+    out.push_str("</tbody>\n</table>\n</section>\n");
+}
+
+/// What came of the claims of one kind, as part of a sentence.
+fn found_of(kind: Kind, counts: Counts) -> String {
+    let of = match kind {
+        Kind::Paper => "of the paper’s statements",
+        Kind::Erratum => "of the claims about errata",
+        Kind::Reference => "of the reference values",
+        Kind::Beyond => "of the claims beyond the paper",
+    };
+    format!("<b>{} of {}</b> {of} hold", counts.holds, counts.total())
+}
+
+fn tally_row(out: &mut String, kind: Kind, counts: Counts, most: usize) {
+    let _ = write!(
+        out,
+        "<tr><th scope=\"row\"><a href=\"{LEDGER}#show={}\">{}</a></th><td class=\"share\" aria-hidden=\"true\">\
+         <div class=\"bar\" style=\"--share:{:.1}%\">",
+        kind.word(),
+        kind.title(),
+        100.0 * counts.total() as f64 / most as f64
+    );
+    for (verdict, count, _) in each_verdict(counts).into_iter().filter(|(_, count, _)| *count > 0) {
+        let _ = write!(out, "<i class=\"{}\" style=\"flex:{count}\"></i>", verdict_marks(verdict).0);
+    }
+    out.push_str("</div></td>");
+    for (verdict, count, word) in each_verdict(counts) {
+        let class = if count == 0 { "none" } else { verdict_marks(verdict).0 };
+        let _ = write!(out, "<td class=\"{class}\" data-label=\"{word}\">{count}</td>");
+    }
+    let _ = writeln!(out, "<td data-label=\"all\">{}</td></tr>", counts.total());
+}
+
+/// The figures that stand for the chapters: those of the main text first, then one of each other page.
+fn chosen<'a>(outline: &Outline<'a>, main: Option<&Findings>) -> Vec<(&'a Findings, &'a Figure)> {
+    let first = |found: &'a Findings| found.figures.first().map(|figure| (found, figure));
+    let other = |found: &&&'a Findings| main.is_none_or(|main| main.analysis != found.analysis);
+    let mut chosen: Vec<_> = Vec::new();
+    for (i, chapter) in outline.chapters.iter().enumerate() {
+        let take = if i == 0 { 7 } else { 1 };
+        chosen.extend(chapter.findings.iter().filter(other).filter_map(|found| first(found)).take(take));
+    }
+    chosen.truncate(FIGURES - 1);
+    chosen
+}
+
+/// Each figure by its first panel; all of it is in its chapter.
+fn gallery(out: &mut String, chosen: &[(&Findings, &Figure)], outline: &Outline<'_>) {
+    if chosen.is_empty() {
+        return;
+    }
+    out.push_str("<section id=\"figures\">\n<h2>A look at the figures</h2>\n<div class=\"gallery\">\n");
+    for (found, figure) in chosen {
+        let _ = write!(
+            out,
+            "<figure class=\"card\">\n<p class=\"place\"><b>{}</b>{}</p>\n<h3><a href=\"{}#{}\">{}</a></h3>\n",
+            escape(outline.name(figure)),
+            paper::place(found),
+            outline.file(found),
+            slug("a", &found.analysis),
+            escape(&found.title),
+        );
+        panels(out, figure, 1);
+        let _ = write!(
+            out,
+            "<figcaption>{} {}</figcaption>\n</figure>\n",
+            if found.answer.is_empty() { sentence(&figure.title) } else { escape(&found.answer) },
+            tally(Counts::of(&found.claims))
+        );
+    }
+    out.push_str("</div>\n</section>\n");
+}
+
+fn gathered(findings: &[Findings], verdict: Verdict) -> Vec<(&Findings, &Claim)> {
+    let claims = findings.iter().flat_map(|found| found.claims.iter().map(move |claim| (found, claim)));
+    claims.filter(|(_, claim)| claim.verdict == verdict).collect()
+}
+
+/// The claims that fail, each with its reason.
+fn fails(out: &mut String, failing: &[(&Findings, &Claim)], outline: &Outline<'_>) {
+    if failing.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<section id=\"fails\">\n<h2>What fails, and why</h2>\n<p class=\"summary\">Statements that these networks and these prompts \
+         do not bear out, each with its reason; the chapter shows the figure behind it.</p>\n<ul class=\"failures\">\n",
+    );
+    for (found, claim) in failing {
+        let _ = writeln!(
+            out,
+            "<li><a href=\"{}#{}\"><code>{}</code></a><p>{}</p><span class=\"value\">{} <span class=\"required\">required {}</span></span>{}</li>",
+            outline.file(found),
+            slug("c", &claim.id),
+            escape(&claim.id),
+            escape(&claim.statement),
+            measured(claim),
+            escape(&crate::bound_text(claim.bound)),
+            why(claim)
+        );
+    }
+    out.push_str("</ul>\n</section>\n");
+}
+
+/// Analyses that nobody asked for; of a run that goes on nobody knows yet.
+fn left_out(findings: &[Findings], about: &About) -> Vec<(&'static str, &'static str)> {
+    if about.running.is_some() || findings.is_empty() {
+        return vec![];
+    }
+    let known = |id: &str| {
+        findings.iter().any(|found| found.analysis == id)
+            || about.not_run.iter().any(|not| not.analysis == id)
+    };
+    ANALYSES.iter().filter(|row| !known(row.id)).map(|row| (row.id, row.title)).collect()
+}
+
+/// What was left out, and why.
+fn not_run(out: &mut String, about: &About, left_out: &[(&str, &str)]) {
+    if left_out.is_empty() && about.not_run.is_empty() {
+        return;
+    }
+    out.push_str("<section id=\"not-run\">\n<h2>What was not run</h2>\n");
+    if !about.not_run.is_empty() {
+        out.push_str("<ul class=\"left-out\">\n");
+        for not in &about.not_run {
+            let [id, title, why] = [&not.analysis, &not.title, &not.why].map(|text| escape(text));
+            let _ = writeln!(out, "<li><b>{id}</b> {title} <small>{why}</small></li>");
+        }
+        out.push_str("</ul>\n");
+    }
+    if !left_out.is_empty() {
+        let _ = write!(
+            out,
+            "<details class=\"unasked\"><summary>{} {} not asked for by <code>{}</code></summary>\n<ul class=\"left-out\">\n",
+            left_out.len(),
+            if left_out.len() == 1 { "analysis was" } else { "analyses were" },
+            escape(&about.command)
+        );
+        for (id, title) in left_out {
+            let _ = writeln!(out, "<li><b>{}</b> {}</li>", escape(id), escape(title));
+        }
+        out.push_str("</ul>\n</details>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn chapters(out: &mut String, outline: &Outline<'_>) {
+    out.push_str("<section id=\"chapters\">\n<h2>Chapters</h2>\n<ol class=\"chapters\">\n");
+    for chapter in &outline.chapters {
+        let counts = Counts::of(chapter.findings.iter().flat_map(|found| &found.claims));
+        let ids: Vec<&str> = chapter.findings.iter().map(|found| found.analysis.as_str()).collect();
+        let _ = writeln!(
+            out,
+            "<li><h3><a href=\"{}\">{}</a></h3><p>{}</p><p class=\"answer\">{}</p><p class=\"ids\">{}</p></li>",
+            chapter.file,
+            chapter.title,
+            chapter.about,
+            tally(counts),
+            escape(&ids.join(" · "))
+        );
+    }
+    let _ = write!(
+        out,
+        "<li><h3><a href=\"{LEDGER}\">All claims</a></h3><p>Every claim in one table, with filters.</p></li>\n</ol>\n</section>\n"
+    );
+}
