@@ -56,7 +56,7 @@ pub struct CompareArgs {
     /// Take everything but --out from the plan.toml of an earlier comparison
     #[arg(long, conflicts_with_all = ["a", "b", "steps_a", "steps_b"])]
     plan: Option<PathBuf>,
-    /// Directory to write; an older comparison there is replaced
+    /// Directory to write; files of an older comparison there are replaced, your own are left alone
     #[arg(long)]
     out: PathBuf,
     /// Print the result as JSON
@@ -124,7 +124,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         prompts: found.map.prompts(),
         ..About::default()
     };
-    plan::write_page(&plan, &findings, &notes, about, directory.path())?;
+    plan::write_page(&plan, &findings, &notes, about, &directory.path())?;
     write_file(&directory.path().join("result.json"), format!("{result:#}\n").as_bytes())?;
     directory.finish()?;
     spinner.finish_and_clear();

@@ -144,10 +144,10 @@ fn add(root: &Path, name: &str, run: &Path, form: Form, remark: &str) -> Result<
     let spinner = progress::spinner("reading the run");
     let bar = spinner.clone();
     let tell = |what: &str| bar.set_message(what.to_string());
-    let added = models::add(name, run, directory.path(), form, remark, &tell)?;
+    let added = models::add(name, run, &directory.path(), form, remark, &tell)?;
     spinner.finish_and_clear();
     write_file(&directory.path().join("loss.svg"), report::figure_svg(&added.figure).as_bytes())?;
-    let card = added.seal(directory.path())?;
+    let card = added.seal(&directory.path())?;
     write_file(&directory.path().join("README.md"), card.text().as_bytes())?;
     directory.finish()?;
     let bytes: u64 = card.files.values().map(|mark| mark.bytes).sum();

@@ -1,15 +1,24 @@
-//! Outputs appear whole or not at all: written beside their place under a temporary name, then renamed.
+//! Outputs appear whole or not at all: written under a temporary name, then renamed. Of a folder, only files that iclab wrote
+//! are replaced.
+//!
+//! directory: a folder being filled; owned: the list of its files that are ours; lock: one process at a time.
+
+mod directory;
+mod lock;
+mod owned;
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lab::findings::Table;
 use lab::findings::numbers::counted;
 
 use crate::error::{Error, Result};
 
-/// The file that marks a directory as one of ours.
+pub use directory::{Directory, tidy};
+
+/// What was run, in the folder of what came of it.
 pub const PLAN: &str = "plan.toml";
 
 /// The directory that a path is in.
@@ -37,62 +46,6 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     }
     temporary.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
     Ok(())
-}
-
-/// A directory being filled.
-pub struct Directory {
-    target: PathBuf,
-    temporary: tempfile::TempDir,
-}
-
-impl Directory {
-    /// Checks that the target may be (re)placed and can be written, before any work is done.
-    pub fn begin(target: &Path) -> Result<Directory> {
-        let empty = |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-        if target.exists() && !target.is_dir() {
-            return Err(Error::content(target, "is a file; accepted: a new directory, or one made by iclab"));
-        }
-        if target.is_dir() && !target.join(PLAN).is_file() && !empty(target) {
-            let why = "holds something else than an iclab output; accepted: a new or empty directory, or one made by iclab";
-            return Err(Error::content(target, why));
-        }
-        let failed = || Error::file("create", target);
-        fs::create_dir_all(parent(target)).map_err(failed())?;
-        let temporary =
-            tempfile::Builder::new().prefix(".iclab-").tempdir_in(parent(target)).map_err(failed())?;
-        Ok(Directory { target: target.to_path_buf(), temporary })
-    }
-
-    /// Where to write meanwhile.
-    pub fn path(&self) -> &Path {
-        self.temporary.path()
-    }
-
-    /// Puts it in its place; an older output there is replaced.
-    pub fn finish(self) -> Result<()> {
-        let failed = || Error::file("write", &self.target);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            fs::set_permissions(self.path(), fs::Permissions::from_mode(0o755)).map_err(failed())?;
-        }
-        let attic =
-            tempfile::Builder::new().prefix(".iclab-").tempdir_in(parent(&self.target)).map_err(failed())?;
-        let old = attic.path().join("old");
-        let replaced = self.target.is_dir();
-        if replaced {
-            fs::rename(&self.target, &old).map_err(failed())?;
-        }
-        let new = self.temporary.keep();
-        if let Err(error) = fs::rename(&new, &self.target) {
-            if replaced {
-                let _ = fs::rename(&old, &self.target); // put the old one back
-            }
-            let _ = fs::remove_dir_all(&new);
-            return Err(Error::file("write", &self.target)(error));
-        }
-        Ok(())
-    }
 }
 
 /// A table with columns as wide as they need to be.

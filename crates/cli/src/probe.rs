@@ -158,7 +158,7 @@ fn write_report(args: &ProbeArgs, run: &Path, out: &Path) -> Result<()> {
     let (run, analysis) = (run.display().to_string(), findings.analysis.clone());
     let plan = Plan { command: "probe".into(), run, analysis, prompts: count };
     let about = About { command: format!("iclab probe RUN --{option}"), prompts: count, ..About::default() };
-    plan::write_page(&plan, &findings, &notes, about, directory.path())?;
+    plan::write_page(&plan, &findings, &notes, about, &directory.path())?;
     directory.finish()?;
     spinner.finish_and_clear();
     if args.json {

@@ -15,7 +15,7 @@ use report::{About, Running};
 use crate::claims::{all_hold, print};
 use crate::device::DeviceArgs;
 use crate::error::Result;
-use crate::output::machine;
+use crate::output::{Directory, machine};
 use crate::{plan, progress};
 use growing::Growing;
 
@@ -49,7 +49,7 @@ pub struct ReproduceArgs {
     /// Folder with a directory for each network that --model does not give [default: models]
     #[arg(long, value_name = "DIR")]
     models: Option<PathBuf>,
-    /// Directory of the report; an older report there is replaced
+    /// Directory of the report; files of an older report there are replaced, your own are left alone
     #[arg(long, default_value = "report")]
     out: PathBuf,
     /// Prompts behind each measured value; bounds are set for the default [default: 1280, with --quick 320]
@@ -82,6 +82,7 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     let start = Instant::now();
     growing::stop_between_writes()?;
     let wanted = analyses::select(&args.only)?;
+    let directory = Directory::begin(&args.out)?; // before anything is trained
     let reproduction = args.reproduction(&wanted)?;
     let selection = Selection::open(&reproduction, wanted, !args.only.is_empty())?;
     let notes: Vec<String> = reproduction.unfinished().iter().map(|run| run.to_string()).collect();
@@ -102,7 +103,7 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
         ..usual
     };
     let of = |measured: &Measured| About { kept: measured.kept.clone(), ..about.clone() };
-    let mut growing = Growing::begin(&args.out, &plan, start)?;
+    let mut growing = Growing::begin(directory, &plan, start);
     let total = plan.analyses.len();
     let measured = selection.measure(&args.cache, args.fresh, |measured| {
         let running = Running { done: measured.findings.len(), of: total };

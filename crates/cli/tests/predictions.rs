@@ -34,7 +34,8 @@ fn predictions_of_a_file_match_the_learner_that_made_it() {
     says(&said, &["newton at steps 0..=8 on 12 prompts of 9 points"]);
     let line = "compare file:o.npz newton --steps-b 0..=8 --prompts p.npz --out c --json";
     assert_eq!(done_json(dir.path(), line)["best"], json("[0,1,2,3,4,5,6,7,8]"));
-    let files = ["figures", "index.html", "ledger.json", "plan.toml", "result.json", "tables"];
+    let files =
+        [".iclab-files", "figures", "index.html", "ledger.json", "plan.toml", "result.json", "tables"];
     assert_eq!(entries(&dir.path().join("c")), files);
     let left = entries(dir.path()).into_iter().find(|name| name.starts_with(".iclab"));
     assert_eq!(left, None, "no temporary files are left");

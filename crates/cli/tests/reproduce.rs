@@ -157,6 +157,48 @@ fn killed_and_started_again_it_goes_on() {
 }
 
 #[test]
+fn two_reproductions_into_one_folder_are_refused_and_users_files_stay() {
+    let dir = with(&[]);
+    let at = dir.path();
+    let line = "reproduce --only E2,E3,TH2,TH5,F26,E1,E4,F2 --prompts 256 --out r";
+    let mut child = command(at, line).spawn().unwrap();
+    wait_for("the lock", || at.join("r/.iclab-lock").exists());
+    let holder = format!("is being written by process {}", child.id());
+    refused_with(at, "reproduce --only E3 --prompts 16 --out r", &["r: ", &holder]);
+    refused_with(at, "compare newton gd --prompts 16 --out r", &["r: ", &holder]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // killed, it holds nothing
+    reproduce(at, "--only E3 --prompts 16 --out r");
+    fs::write(at.join("r/figures/mine.svg"), "mine").unwrap();
+    fs::create_dir(at.join("r/notes")).unwrap();
+    let before = entries(&at.join("r/figures"));
+    reproduce(at, "--only E2 --prompts 16 --out r");
+    let after = entries(&at.join("r/figures"));
+    assert!(after.contains(&"mine.svg".to_string()) && after != before, "{before:?} {after:?}");
+    assert!(after.iter().all(|name| name == "mine.svg" || name.starts_with("e2-")), "{after:?}");
+    assert!(at.join("r/notes").is_dir() && !at.join("r/.iclab-lock").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn interrupted_it_says_how_to_go_on_and_leaves_no_traces() {
+    let dir = with(&[]);
+    let line = "reproduce --only E2,E3,TH2,TH5,F26,E1,E4,F2 --prompts 256 --out r";
+    let child = command(dir.path(), line).spawn().unwrap();
+    wait_for("something kept", || !cached(dir.path()).is_empty());
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.starts_with("unfinished: ") && said.contains("the same command goes on"), "{said}");
+    // a report of what was found by then, or nothing of one
+    let report = dir.path().join("r");
+    assert_eq!(report.exists(), report.join("index.html").is_file());
+    assert!(!report.join(".iclab-lock").exists() && !report.join(".iclab-new").exists());
+}
+
+#[test]
 fn quick_trains_a_miniature_once_and_asks_nothing_larger() {
     let dir = with(&[]);
     let at = dir.path();
@@ -208,6 +250,7 @@ fn a_report_is_written_that_claims_can_read() {
     says(&done(at, "reproduce --only E3,th5 --prompts 64 --out r"), &["7 claims: ✓ 7 hold"]);
     assert_eq!(claims(), 7);
     let files = [
+        ".iclab-files",
         "errata.html",
         "figures",
         "index.html",

@@ -1,6 +1,5 @@
 //! A report that can be read while it is being made: written whole, again and again, as findings come in.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use report::{About, Drawn, Running};
 
 use super::networks::stop_training;
 use crate::error::{Error, Result};
-use crate::output::Directory;
+use crate::output::{Directory, tidy};
 use crate::plan;
 use crate::signals::INTERRUPTED;
 
@@ -32,6 +31,7 @@ pub fn stop_between_writes() -> Result<()> {
     ctrlc::set_handler(|| {
         stop_training();
         let _nothing_half_made = writing();
+        tidy();
         eprintln!("unfinished: the reproduction was interrupted; the same command goes on where it was");
         std::process::exit(INTERRUPTED.into());
     })
@@ -40,7 +40,7 @@ pub fn stop_between_writes() -> Result<()> {
 
 /// The report of a run that goes on.
 pub struct Growing<'a> {
-    out: PathBuf,
+    directory: Directory,
     plan: &'a ReproductionPlan,
     drawn: Drawn,
     start: Instant,
@@ -48,16 +48,9 @@ pub struct Growing<'a> {
 }
 
 impl<'a> Growing<'a> {
-    /// Checks that the report can be written, before any work is done.
-    pub fn begin(out: &Path, plan: &'a ReproductionPlan, start: Instant) -> Result<Growing<'a>> {
-        drop(Directory::begin(out)?);
-        Ok(Growing {
-            out: out.to_path_buf(),
-            plan,
-            drawn: Drawn::default(),
-            start,
-            next: Instant::now() + FIRST,
-        })
+    /// A report in a directory that nobody else writes to meanwhile.
+    pub fn begin(directory: Directory, plan: &'a ReproductionPlan, start: Instant) -> Growing<'a> {
+        Growing { directory, plan, drawn: Drawn::default(), start, next: Instant::now() + FIRST }
     }
 
     /// Writes what there is, if it is time.
@@ -78,11 +71,11 @@ impl<'a> Growing<'a> {
 
     fn write(&mut self, findings: &[Findings], about: &About) -> Result<()> {
         let _whole = writing();
-        let directory = Directory::begin(&self.out)?;
         let about = About { seconds: self.start.elapsed().as_secs_f64(), ..about.clone() };
-        report::write_drawn(findings, &about, &mut self.drawn, directory.path())?;
-        plan::write(self.plan, directory.path())?;
-        directory.finish()
+        let path = self.directory.path();
+        report::write_drawn(findings, &about, &mut self.drawn, &path)?;
+        plan::write(self.plan, &path)?;
+        self.directory.publish()
     }
 }
 
@@ -99,13 +92,13 @@ mod tests {
         let plan = lab::analyses::reproduction::Reproduction::default().plan(&[row]);
         let found = [lab::analyses::run(row, &lab).unwrap()];
         let page = || std::fs::read_to_string(out.join("index.html")).unwrap();
-        let mut growing = Growing::begin(&out, &plan, Instant::now()).unwrap();
+        let mut growing = Growing::begin(Directory::begin(&out).unwrap(), &plan, Instant::now());
         let running = Running { done: 1, of: 7 };
         growing.show(&found, &About::default(), running).unwrap();
-        assert!(!out.exists(), "not before its time");
+        assert!(!out.join("index.html").exists(), "not before its time");
         growing.next = Instant::now();
         growing.show(&[], &About::default(), running).unwrap();
-        assert!(!out.exists(), "nothing to show");
+        assert!(!out.join("index.html").exists(), "nothing to show");
         growing.show(&found, &About::default(), running).unwrap();
         assert!(page().contains("Still running: 1 of 7") && page().contains("errata.html#a-E3"));
         assert!(growing.next > Instant::now());

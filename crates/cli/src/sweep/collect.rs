@@ -25,7 +25,7 @@ use crate::{output, plan, progress};
 pub struct CollectArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Directory to write; an older one there is replaced
+    /// Directory to write; files of an older one there are replaced, your own are left alone
     #[arg(long)]
     out: PathBuf,
     /// Prompts that layers and tests are measured on
@@ -85,10 +85,10 @@ pub fn run(args: &CollectArgs) -> Result<()> {
         machine: output::machine(),
         ..report::About::default()
     };
-    report::write(std::slice::from_ref(&findings), &about, directory.path())?;
+    report::write(std::slice::from_ref(&findings), &about, &directory.path())?;
     write_file(&directory.path().join("points.csv"), report::table_csv(&points).as_bytes())?;
     sweeps::write_arrays(sweep, &measured, &directory.path().join("points.npz"))?;
-    plan::write(&plan, directory.path())?;
+    plan::write(&plan, &directory.path())?;
     directory.finish()?;
     findings.tables.iter().skip(1).for_each(print_aligned);
     println!("{}", args.out.join("index.html").display());
