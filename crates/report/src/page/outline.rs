@@ -33,26 +33,26 @@ pub struct Outline<'a> {
 }
 
 /// File, heading and a sentence for each part of the paper. Which page has a finding does not depend on what else was found, so
-/// that a link into a growing report stays good.
+/// that a link into a growing report stays good. Word joiners keep a range of numbers on one line.
 const PAGES: [(&str, &str, &str); 8] = [
     (
         "figures-1-6.html",
-        "Figures 1–6 and Table 1",
+        "Figures 1\u{2060}–\u{2060}6 and Table 1",
         "The main text: what the Transformer's layers do, step by step.",
     ),
     (
         "figures-7-14.html",
-        "Figures 7–14",
+        "Figures 7\u{2060}–\u{2060}14",
         "The appendix on the same network: more measures, more algorithms.",
     ),
     (
         "figures-15-21.html",
-        "Figures 15–21",
+        "Figures 15\u{2060}–\u{2060}21",
         "The appendix on other data: ill-conditioned, noisy, not linear.",
     ),
     (
         "figures-22-27.html",
-        "Figures 22–27",
+        "Figures 22\u{2060}–\u{2060}27",
         "The appendix on other networks, and on rates between algorithms.",
     ),
     ("errata.html", "Errata", "Where the paper misprints: the printed and the corrected form, both run."),
