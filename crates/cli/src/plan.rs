@@ -40,7 +40,8 @@ pub fn write_page(
 ) -> Result<()> {
     let about = About {
         title: findings.title.clone(),
-        purpose: noted(&findings.summary, notes),
+        purpose: findings.summary.clone(),
+        notes: notes.to_vec(),
         version: env!("CARGO_PKG_VERSION").into(),
         seconds: findings.seconds,
         plan_hash: hash(plan),
@@ -49,12 +50,6 @@ pub fn write_page(
     };
     report::write(std::slice::from_ref(findings), &about, dir)?;
     write(plan, dir)
-}
-
-/// A paragraph, and after it what its reader must know.
-pub fn noted(paragraph: &str, notes: &[String]) -> String {
-    let notes: String = notes.iter().map(|note| format!(" Note: {}.", note.trim_end_matches('.'))).collect();
-    paragraph.to_string() + &notes
 }
 
 /// Reads a plan, refusing fields that do not exist.

@@ -89,9 +89,8 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let plan = reproduction.plan(&selection.selected);
     let options = reproduction.options(args.models.as_deref());
-    let usual = About::default();
     let about = About {
-        purpose: plan::noted(&usual.purpose, &notes),
+        notes,
         version: env!("CARGO_PKG_VERSION").into(),
         command: format!("iclab reproduce{}{options}", args.words(&plan.analyses)),
         options,
@@ -100,7 +99,7 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
         plan_hash: plan::hash(&plan),
         machine: machine(),
         not_run: selection.not_run.clone(),
-        ..usual
+        ..Default::default()
     };
     let of = |measured: &Measured| About { kept: measured.kept.clone(), ..about.clone() };
     let mut growing = Growing::begin(directory, &plan, start);

@@ -106,6 +106,9 @@ pub struct About {
     /// What was left out, and why; a field of the ledger of its own.
     #[serde(skip)]
     pub not_run: Vec<NotRun>,
+    /// What a reader must know before believing it: an unfinished network, prompts left out.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 /// How far a run is.
@@ -152,6 +155,7 @@ impl Default for About {
             options: String::new(),
             kept: Vec::new(),
             not_run: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }

@@ -249,6 +249,7 @@ fn a_comparison_has_a_first_screen_of_its_own() {
     let about = About {
         command: "iclab compare --plan plan.toml --out DIR".into(),
         title: "Newton and gradient descent".into(),
+        notes: found.notes.clone(),
         ..fixture::about()
     };
     let pages = pages(std::slice::from_ref(&found), &about);
@@ -258,6 +259,7 @@ fn a_comparison_has_a_first_screen_of_its_own() {
     let after = |words: &str| head + page[head..].find(words).unwrap_or_else(|| panic!("no {words}"));
     assert!(after("One grows exponentially") < after("do not say for which prompts"));
     assert!(after("do not say for which prompts") < after("<figure"));
+    assert_eq!(page.matches("do not say for which prompts").count(), 1, "a note is said once");
     let paper = ["class=\"tally\"", "arXiv", "<h3>Asked", "of the paper's", "claims hold"];
     assert!(paper.iter().all(|words| !page.contains(words)), "nothing of the reproduction");
 }

@@ -29,7 +29,7 @@ pub fn page(found: &Findings, about: &About) -> String {
     );
     let answer = if found.answer.is_empty() { &about.purpose } else { &found.answer };
     let _ = writeln!(out, "<p class=\"lede\">{}</p>", escape(answer));
-    notes(&mut out, found);
+    notes(&mut out, about.notes.iter().chain(&found.notes));
     out.push_str("</header>\n<section class=\"alone\">\n");
     section::evidence(&mut out, found, &outline);
     out.push_str("</section>\n<section id=\"about\">\n<h2>What was done</h2>\n");

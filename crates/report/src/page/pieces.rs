@@ -51,13 +51,19 @@ pub fn answer(out: &mut String, found: &Findings) {
     }
 }
 
-/// What a reader must know before believing it.
-pub fn notes(out: &mut String, found: &Findings) {
-    if found.notes.is_empty() {
+/// What a reader must know before believing it, each note once.
+pub fn notes<'a>(out: &mut String, notes: impl IntoIterator<Item = &'a String>) {
+    let mut said: Vec<&str> = Vec::new();
+    for note in notes {
+        if !said.contains(&note.as_str()) {
+            said.push(note);
+        }
+    }
+    if said.is_empty() {
         return;
     }
     out.push_str("<ul class=\"notes\" aria-label=\"Notes\">\n");
-    for note in &found.notes {
+    for note in said {
         let _ = writeln!(out, "<li>{}</li>", escape(note));
     }
     out.push_str("</ul>\n");

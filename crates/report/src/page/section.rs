@@ -21,7 +21,7 @@ pub fn section(out: &mut String, found: &Findings, about: &About, outline: &Outl
         escape(&found.title),
     );
     answer(out, found);
-    notes(out, found);
+    notes(out, &found.notes);
     let _ = writeln!(out, "<p class=\"summary\">{}</p>", escape(&found.summary));
     evidence(out, found, outline);
     let kept = if about.kept.contains(&found.analysis) { ", kept from an earlier run" } else { "" };

@@ -6,7 +6,7 @@ use lab::analyses::ANALYSES;
 use lab::findings::{Claim, Figure, Findings, Kind, Verdict};
 
 use super::outline::{INDEX, LEDGER, Outline};
-use super::pieces::{badge, figure_files, measured, panels, sentence, slug, tally, why};
+use super::pieces::{badge, figure_files, measured, notes, panels, sentence, slug, tally, why};
 use super::shell::{self, Stop};
 use super::{glossary, paper};
 use crate::About;
@@ -36,11 +36,12 @@ pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> Stri
     shell::sidebar(&mut out, Some(outline), INDEX, &stops);
     let _ = write!(
         out,
-        "<header class=\"masthead\">\n<p class=\"kicker\">iclab · reproduction report</p>\n<h1>{}</h1>\n<p class=\"lede\">{}</p>\n\
-         </header>\n",
+        "<header class=\"masthead\">\n<p class=\"kicker\">iclab · reproduction report</p>\n<h1>{}</h1>\n<p class=\"lede\">{}</p>\n",
         escape(&about.title),
         escape(&about.purpose)
     );
+    notes(&mut out, &about.notes);
+    out.push_str("</header>\n");
     glossary::glossary(&mut out);
     if let Some((found, figure)) = main {
         draw_main(&mut out, found, figure, outline);
