@@ -1,5 +1,7 @@
 //! `iclab list`: what there is, from the registries.
 
+use std::borrow::Cow;
+
 use clap::{Args, ValueEnum};
 use lab::registry::{Row, Setting};
 use serde_json::json;
@@ -15,8 +17,10 @@ pub enum What {
     Functions,
     /// Input distributions
     Inputs,
-    /// Analyses with their claims
+    /// Analyses by what they ask
     Analyses,
+    /// Words of a report: terms, codes, networks
+    Glossary,
 }
 
 /// List what there is
@@ -31,9 +35,9 @@ pub struct ListArgs {
 }
 
 struct Entry {
-    name: &'static str,
-    summary: &'static str,
-    cite: &'static str,
+    name: Cow<'static, str>,
+    summary: Cow<'static, str>,
+    cite: Cow<'static, str>,
     settings: &'static [Setting],
 }
 
@@ -74,22 +78,26 @@ pub fn run(args: &ListArgs) -> Result<()> {
 }
 
 fn entries(what: What) -> Vec<Entry> {
-    use lab::analyses::ANALYSES;
+    use lab::analyses::{ANALYSES, Analysis, glossary};
     use lab::data::{functions::FUNCTIONS, inputs::INPUTS};
     use lab::solvers::SOLVERS;
     fn of<T: ?Sized, P>(rows: &[Row<T, P>]) -> Vec<Entry> {
         let entry = |row: &Row<T, P>| {
             let Row { name, summary, cite, settings, .. } = row;
-            Entry { name, summary, cite, settings }
+            Entry { name: (*name).into(), summary: (*summary).into(), cite: (*cite).into(), settings }
         };
         rows.iter().map(entry).collect()
     }
+    let plain = |name, summary| Entry { name, summary, cite: "".into(), settings: &[] };
+    let asked = |row: &&Analysis| {
+        let cite = row.paper.map_or(String::new(), |(label, section)| format!("{label}, section {section}"));
+        Entry { cite: cite.into(), ..plain(row.id.into(), row.title.into()) }
+    };
     match what {
         What::Solvers => of(SOLVERS),
         What::Functions => of(FUNCTIONS),
         What::Inputs => of(INPUTS),
-        What::Analyses => {
-            ANALYSES.iter().map(|r| Entry { name: r.id, summary: r.title, cite: "", settings: &[] }).collect()
-        }
+        What::Analyses => ANALYSES.iter().map(asked).collect(),
+        What::Glossary => glossary().into_iter().map(|t| plain(t.word.into(), t.means.into())).collect(),
     }
 }

@@ -12,6 +12,7 @@
 //! A file is named after the rows that it defines: `f03_f16_f22_f24_error_maps.rs` has F3, F16, F22 and F24, and with them
 //! every claim `F3.…`. To add a row: a file with `ROWS`, and a line in its chapter's `mod.rs` (see `CONTRIBUTING.md`).
 
+mod glossary;
 pub mod kit;
 pub mod reproduction;
 mod rows;
@@ -25,6 +26,7 @@ use crate::error::{Error, Result, hint};
 use crate::findings::{self, Chapter, Claim, Figure, Findings, Place, Table};
 use crate::networks::models;
 
+pub use glossary::{Term, glossary};
 pub use kit::lab::Lab;
 pub use kit::notebook::Notebook;
 pub use rows::beyond::{n2_emergence as emergence, n3_ablations as ablations};

@@ -21,6 +21,8 @@ pub struct Compared {
     pub network: &'static str,
     found: Comparison,
     rule: &'static str,
+    /// What the paper states of the best steps, drawn beside them.
+    stated: Vec<(&'static str, f64)>,
 }
 
 /// What of two learners is compared, and how.
@@ -62,7 +64,7 @@ impl Setting {
         };
         let found = Comparison::new(map).named(self.who).with_floor(floor);
         let found = found.over(self.middle(lab)?).resampled(lab.seed);
-        Ok(Compared { baseline, network: self.network, found, rule: MIDDLE_RULE })
+        Ok(Compared { baseline, network: self.network, found, rule: MIDDLE_RULE, stated: vec![] })
     }
 
     fn map(
@@ -95,6 +97,12 @@ impl Compared {
         let last = self.matching.a.last();
         let rule = "Rates are fitted to all layers whose best match is not at an end of the search.";
         Compared { found: self.found.over((1, last)), rule, ..self }
+    }
+
+    /// The same with a step that the paper states, drawn as a line beside the best steps.
+    pub fn mark_y(mut self, label: &'static str, step: f64) -> Compared {
+        self.stated.push((label, step));
+        self
     }
 
     /// How the fitted layers were chosen, in words.
@@ -158,6 +166,7 @@ impl Compared {
         }
         let y = Axis::new(format!("best {} steps", self.baseline.label), scale);
         let panel = LinesPanel::new(Axis::linear(self.map.a.label()), y, series);
+        let panel = self.stated.iter().fold(panel, |panel, (label, step)| panel.mark_y(*label, *step));
         match self.range() {
             Some((first, last)) => panel.mark_x("first", first as f64).mark_x("last", last as f64),
             None => panel,

@@ -100,6 +100,11 @@ pub fn superlinear(lab: &Lab, note: &mut Notebook, setting: &Setting, quoted: &s
     let curves = [along(setting.who, &network), along(newton_label, &newton), along(setting.gd.label, &gd)];
     let y = Axis::log10("median squared error / d").range(1e-12, 10.0);
     let panel = LinesPanel::new(Axis::log2("layers or steps"), y, curves);
+    // the paper names layers of its main network alone
+    let panel = match paper.filter(|_| setting.network == ISOTROPIC.network) {
+        Some((first, last)) => panel.mark_x("the paper's from", first as f64).mark_x("to", last as f64),
+        None => panel,
+    };
     note.figure("rate", "Median error at t=40, along layers and iterations", caption, [panel]);
     Ok(())
 }

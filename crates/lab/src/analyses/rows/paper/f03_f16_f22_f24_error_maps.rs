@@ -58,13 +58,17 @@ pub const ROWS: &[Analysis] = &[
     },
 ];
 
+const PAPERS_LAST: &str = "the paper's layers 10 to 12";
+
 /// The maps of errors with Newton and GD, their best matches and the rate of those.
 pub fn maps(lab: &Lab, note: &mut Notebook, setting: &Setting, slope: Bound, quoted: &str) -> Result<()> {
     let (newton, gd) = (setting.errors(lab, setting.newton)?, setting.errors(lab, setting.gd)?);
     note.trend("newton-linear", &newton, Trend::Linear).quoted("linear trend with Newton").figure("best");
     note.slope("newton-slope", &newton, Trend::Linear, slope).quoted(quoted).figure("best");
     note.trend("gd-exponential", &gd, Trend::Exponential).quoted("exponential trend with GD").figure("best");
-    note.slope("gd-slope", &gd, Trend::Exponential, Bound::None).figure("best");
+    note.slope("gd-slope", &gd, Trend::Exponential, Bound::None)
+        .quoted("exponential trend with GD")
+        .figure("best");
     note.claim("last-layer", newton.last_similarity(), AtLeast(0.99))
         .says("SimE of the last layer with its best Newton step")
         .quoted("very high; .991 in Table 1")
@@ -84,6 +88,8 @@ pub fn maps(lab: &Lab, note: &mut Notebook, setting: &Setting, slope: Bound, quo
         .says("GD steps that a single layer is worth at most")
         .quoted("hundreds of steps")
         .figure("best");
+    // the paper names a step for its main network alone
+    let newton = if setting.network == ISOTROPIC.network { newton.mark_y(PAPERS_LAST, 21.0) } else { newton };
     let both = [&newton, &gd];
     let title = "Similarity of errors with Newton and gradient descent";
     let outlined = "Outlined: best match of each layer, with a whisker where its 95 % bootstrap interval is wider than one step. ";

@@ -60,7 +60,9 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         along(setting.gd.label, &*setting.path(lab, setting.gd)?),
     ];
     let y = Axis::log10("mean squared error / d").range(1e-7, 3.0);
-    let panel = LinesPanel::new(Axis::log2("layers or steps"), y, curves);
+    let panel = LinesPanel::new(Axis::log2("layers or steps"), y, curves)
+        .mark_x("the paper's Newton: 21", 21.0)
+        .mark_x("the paper's GD: 2,000", 2000.0);
     note.figure("ill", "Error after 40 pairs of ill-conditioned inputs", caption, [panel]);
     Ok(())
 }

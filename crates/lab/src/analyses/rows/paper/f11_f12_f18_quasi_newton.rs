@@ -54,7 +54,7 @@ fn maps(lab: &Lab, note: &mut Notebook, setting: &Setting, quoted: &str) -> Resu
     let of = |baseline| setting.errors(lab, baseline);
     let (bfgs, lbfgs, exact) = (of(setting.bfgs)?, of(setting.lbfgs)?, of(BFGS_EXACT)?);
     note.trend("bfgs-linear", &bfgs, Trend::Linear).quoted(quoted).figure("best");
-    note.slope("bfgs-slope", &bfgs, Trend::Linear, Bound::None).figure("best");
+    note.slope("bfgs-slope", &bfgs, Trend::Linear, Bound::None).quoted(quoted).figure("best");
     note.trend("bfgs-exact-linear", &exact, Trend::Linear).quoted(quoted).figure("best");
     note.claim("lbfgs-slower", lbfgs.at_end() - bfgs.at_end(), AtLeast(1.0))
         .says("L-BFGS steps beyond BFGS's at the last of the middle layers (Armijo)")

@@ -51,7 +51,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .says(format!(
             "Layer {begun}, the first that works: SimW with OLS minus SimW with Newton after 1…{FEW} pairs"
         ))
-        .quoted("with few examples more similar to OLS")
+        .quoted("at layer 3 with few examples more similar to OLS")
         .why(format!(
             "With so few pairs both are close to that layer: SimW is {:.3} with OLS and {:.3} with Newton at its best step, which \
              is chosen over all numbers of pairs.",

@@ -15,8 +15,8 @@ pub const ROWS: &[Analysis] = &[
                   layer, the mean over layers and the largest, each at the best step of the algorithm.",
         needs: &["r1"],
         run: |lab, note| {
-            let cells = Cells::new(lab, &ISOTROPIC)?;
-            cells.claims(note, ["0.991", "0.957", "0.806"]);
+            let cells = Cells::new(lab, &ISOTROPIC, TRANSFORMER)?;
+            cells.claims(note);
             let order = [
                 ("newton-before-gd", "Last layer: SimE with Newton minus SimE with GD", 0, 1),
                 ("gd-before-ogd", "Last layer: SimE with GD minus SimE with online GD", 1, 2),
@@ -44,8 +44,9 @@ pub const ROWS: &[Analysis] = &[
         summary: "The same for the LSTM, and both compared.",
         needs: &["r1", "r7"],
         run: |lab, note| {
-            let (transformer, lstm) = (Cells::new(lab, &ISOTROPIC)?, Cells::new(lab, &LSTM)?);
-            lstm.claims(note, ["0.920", "0.916", "0.954"]);
+            let transformer = Cells::new(lab, &ISOTROPIC, TRANSFORMER)?;
+            let lstm = Cells::new(lab, &LSTM, RECURRENT)?;
+            lstm.claims(note);
             for (i, algorithm, more, less) in [
                 (0, "Newton", &transformer, &lstm),
                 (1, "GD", &transformer, &lstm),
@@ -56,7 +57,10 @@ pub const ROWS: &[Analysis] = &[
                 let short = algorithm.replace("online ", "O");
                 note.claim(NAMES[i], ahead, AtLeast(0.0))
                     .says(format!("Last layers: SimE with {algorithm}, {} minus {}", more.who, less.who))
-                    .quoted(format!("{}s are more similar to {short}", more.who));
+                    .quoted(format!(
+                        "{}s are more similar to {short}: {} against {}",
+                        more.who, more.quoted[i], less.quoted[i]
+                    ));
             }
             lstm.draw(note);
             table(note, &[&transformer, &lstm]);
@@ -68,18 +72,23 @@ pub const ROWS: &[Analysis] = &[
 
 /// Names of the algorithms in claims.
 const NAMES: [&str; 3] = ["newton", "gd", "ogd"];
+/// The paper's columns, in that order.
+const TRANSFORMER: [&str; 3] = ["0.991", "0.957", "0.806"];
+const RECURRENT: [&str; 3] = ["0.920", "0.916", "0.954"];
 
 /// One network's column of the table.
 struct Cells {
     who: &'static str,
+    /// The paper's column.
+    quoted: [&'static str; 3],
     maps: Vec<Compared>,
 }
 
 impl Cells {
-    fn new(lab: &Lab, setting: &Setting) -> Result<Cells> {
+    fn new(lab: &Lab, setting: &Setting, quoted: [&'static str; 3]) -> Result<Cells> {
         let baselines = [setting.newton, setting.gd, ONLINE].into_iter();
         let maps = baselines.map(|baseline| setting.errors(lab, baseline)).collect::<Result<_>>()?;
-        Ok(Cells { who: setting.who, maps })
+        Ok(Cells { who: setting.who, quoted, maps })
     }
 
     fn last(&self, i: usize) -> Estimate {
@@ -87,13 +96,13 @@ impl Cells {
     }
 
     /// The paper's numbers have no definition to be held to; they are reported beside ours.
-    fn claims(&self, note: &mut Notebook, quoted: [&str; 3]) {
+    fn claims(&self, note: &mut Notebook) {
         for (i, name) in NAMES.into_iter().enumerate() {
             let algorithm = self.maps[i].baseline.label;
             note.claim(&format!("{name}-last"), self.last(i), Bound::None)
                 .asks(&[self.maps[i].network])
                 .says(format!("{}: SimE of the last layer with {algorithm} at its best step", self.who))
-                .quoted(quoted[i]);
+                .quoted(self.quoted[i]);
         }
     }
 
@@ -101,7 +110,14 @@ impl Cells {
         let x = Axis::linear(format!("{} layers", self.who));
         let panel =
             LinesPanel::new(x, Axis::linear("SimE at the best step"), self.maps.iter().map(Compared::curve));
-        let caption = format!("{}: the numbers behind the table, with 95 % bands over prompts.", self.who);
+        let stated =
+            self.maps.iter().zip(self.quoted).filter_map(|(map, text)| Some((map, text.parse().ok()?)));
+        let panel =
+            stated.fold(panel, |panel, (map, y)| panel.mark_y(format!("Table 1, {}", map.baseline.label), y));
+        let caption = format!(
+            "{}: the numbers behind the table, with 95 % bands over prompts. Straight lines: the paper's one number each.",
+            self.who
+        );
         note.figure("layers", "Similarity of errors at the best step, by layer", caption, [panel]);
     }
 }

@@ -1,0 +1,153 @@
+//! The words of a report, each explained in a line: terms, the codes of rows, and the networks by their numbers.
+
+use super::kit::names;
+use crate::networks::models::{MINIATURE, NETWORKS, PaperNetwork};
+
+/// A word and its explanation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// As it is written in reports: `SimE`, `F3`, `R1`.
+    pub word: String,
+    /// One or two sentences, without a full stop at the end.
+    pub means: String,
+}
+
+/// What is measured, and how.
+const TERMS: [(&str, &str); 19] = [
+    (
+        "prompt",
+        "pairs (x₁, y₁), (x₂, y₂), … from one function, drawn anew for each prompt, and a last input whose label is asked for",
+    ),
+    ("t", "pairs read so far: 1 … 40 in most analyses, and the label of input t + 1 is predicted from them"),
+    ("d, κ", "dimension of the inputs; condition number of their covariance, 1 for isotropic inputs"),
+    ("step", "what a learner takes one after the other: an iteration of an algorithm, a layer of a network"),
+    (
+        "error/d",
+        "mean squared error over the dimension d: about 1 for no prediction at all, 0 for a perfect one",
+    ),
+    (
+        "SimE",
+        "similarity of errors: the cosine of two learners' errors over t = 1 … 40, mean over prompts. 1 is the same errors",
+    ),
+    ("SimW", "similarity of induced weights: the cosine of two learners' weights, mean over prompts and t"),
+    ("induced weights", "the linear function that a learner's answers to fresh inputs imply, after t pairs"),
+    ("match", "best match: for each step of one learner the step of the other with the highest similarity"),
+    (
+        "rate",
+        "how best matches grow: on a line (both converge at the same rate) or an exponential (the other is exponentially slower)",
+    ),
+    (
+        "BIC difference",
+        "how much better one curve fits than another, by the Bayesian information criterion; above 0 for the curve named first",
+    ),
+    (
+        "floor",
+        "similarity floor: what two converged solvers share. The exact solution itself is this similar to an algorithm's best \
+     step, so a similarity at the floor shows that both have converged, not that they went the same way",
+    ),
+    (
+        "middle layers",
+        "layers between the first that does better than two Newton steps and the last with twice the final error; rates are fitted there",
+    ),
+    (
+        "read-out",
+        "the affine map from a layer's hidden state to a prediction, fitted for each layer; the network stays as it is",
+    ),
+    ("claim", "a statement with a measured value and a bound; its verdict follows from the two"),
+    (
+        "quoted",
+        "what the paper says, in its words or numbers; for reference values the number found independently",
+    ),
+    ("required", "the bound that the measured value must meet for the claim to hold"),
+    ("verdict", "holds or fails, by the bound; undefined where the paper says nothing that would decide it"),
+    (
+        "95 % interval",
+        "where the measured value would lie for other prompts, by resampling them; seeds and training are not resampled",
+    ),
+];
+
+/// What the letters of a row's id say.
+const CODES: [(&str, &str); 8] = [
+    ("F…", "a figure of the paper: F3 is Figure 3; F5-R7 is the part of Figure 5 about network R7"),
+    ("T…", "a table of the paper: T1 is Table 1"),
+    ("TH…", "its theorem, lemmas and remarks, as weights; TH1′ (TH1-prime) is our shorter construction"),
+    ("E…", "an erratum: what the paper prints and what is right, both run"),
+    ("Q…", "a statement in the paper's text"),
+    ("N…", "not in the paper: seeds, training, ablation"),
+    ("M1", "the miniature, a network trained in a minute"),
+    ("REF", "reference values of the algorithms, kept so that a change is noticed"),
+];
+
+/// Every word that a report explains: terms, codes of rows, networks.
+pub fn glossary() -> Vec<Term> {
+    let term = |(word, means): (&str, &str)| Term { word: word.into(), means: means.into() };
+    TERMS.into_iter().chain(CODES).map(term).chain(networks()).collect()
+}
+
+/// The networks by their numbers, each with what it is and what it was trained on.
+fn networks() -> Vec<Term> {
+    let mut terms: Vec<Term> = Vec::new();
+    for network in NETWORKS {
+        let number = network.name.split('-').next().unwrap_or(network.name);
+        let word = names::of(&[number]);
+        if terms.last().is_none_or(|term| term.word != word) {
+            terms.push(Term { word, means: about(network, number) });
+        }
+    }
+    terms
+}
+
+/// `Transformer of 12 layers and 8 heads (linear of gaussian inputs, d=20, 40 pairs)`
+fn about(network: &PaperNetwork, number: &str) -> String {
+    let PaperNetwork { about, function, inputs, dim, points, .. } = network;
+    // r6-8, r6-16, …: networks that differ by their width alone and have no plain one among them
+    let widths: Vec<&str> =
+        NETWORKS.iter().filter_map(|n| n.name.strip_prefix(number)?.strip_prefix('-')).collect();
+    let what = match network.name == number || number == MINIATURE {
+        true => about.replace("r1", "R1"),
+        false => format!("{}, {} wide", about.split(',').next().unwrap_or(about), widths.join(", ")),
+    };
+    format!("{what} ({function} functions of {inputs} inputs, d={dim}, {} pairs)", points - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyses::ANALYSES;
+
+    fn means(word: &str) -> String {
+        let found = glossary().into_iter().find(|term| term.word == word);
+        found.unwrap_or_else(|| panic!("{word} is not explained")).means
+    }
+
+    #[test]
+    fn every_code_and_every_network_is_explained() {
+        for row in ANALYSES.iter() {
+            let letters: String = row.id.chars().take_while(char::is_ascii_uppercase).collect();
+            let code = if ["M", "REF"].contains(&&*letters) { row.id.to_string() } else { letters + "…" };
+            assert!(!means(&code).is_empty());
+            row.needs.iter().for_each(|need| {
+                let number = need.split('-').next().unwrap();
+                assert!(means(&names::of(&[number])).contains("pairs"), "{need}");
+            });
+        }
+    }
+
+    #[test]
+    fn each_word_is_explained_once_and_shortly() {
+        let all = glossary();
+        for (i, term) in all.iter().enumerate() {
+            assert!(all[..i].iter().all(|before| before.word != term.word), "{} twice", term.word);
+            assert!(!term.means.ends_with('.') && term.means.chars().count() <= 240, "{}", term.word);
+        }
+        assert!(means("floor").contains("converged solvers share"));
+        assert_eq!(
+            means("R6"),
+            "Transformer of 1 head, 8, 16, 32, 64 wide (linear functions of gaussian inputs, d=20, 40 pairs)"
+        );
+        assert!(
+            means("R2")
+                .starts_with("R1 on ill-conditioned data (linear functions of skewed:kappa=100 inputs")
+        );
+    }
+}
