@@ -94,6 +94,7 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
         version: env!("CARGO_PKG_VERSION").into(),
         command: format!("iclab reproduce{}{options}", args.words(&plan.analyses)),
         options,
+        scope: reproduction.scope(&selection.selected, &selection.not_run, !args.only.is_empty()),
         seed: args.seed,
         prompts: reproduction.prompts as usize,
         plan_hash: plan::hash(&plan),

@@ -24,9 +24,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Analysis, Lab, NotRun};
+use super::kit::names;
+use super::{ANALYSES, Analysis, Lab, NotRun};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::findings::numbers::grouped;
 use crate::networks::experiment::Experiment;
 use crate::networks::models::{self, MINIATURE, Models, NETWORKS, PaperNetwork};
 use crate::networks::runs::{self, Unfinished};
@@ -138,7 +140,7 @@ impl Reproduction {
             let large = self.quick && analysis.needs.iter().any(|need| *need != MINIATURE);
             let unasked = !named && analysis.needs.contains(&MINIATURE);
             if large {
-                let networks = analysis.needs.join(" and ");
+                let networks = names::of(analysis.needs);
                 not_run.push(NotRun {
                     analysis: analysis.id.into(),
                     title: analysis.title.into(),
@@ -156,6 +158,35 @@ impl Reproduction {
             }
             _ => Ok((wanted, not_run)),
         }
+    }
+
+    /// What this run is of the whole, for its reader: which analyses were not asked for, and prompts fewer than bounds are set
+    /// for. Empty for a whole reproduction.
+    pub fn scope(&self, selected: &[&Analysis], not_run: &[NotRun], named: bool) -> String {
+        let (count, all) = (selected.len(), ANALYSES.len());
+        let mut sentences = Vec::new();
+        let miniature = all - count - not_run.len();
+        if named {
+            let only = format!("Only what was asked for: {count} of {all} analyses (iclab list analyses)");
+            sentences.push(only);
+        } else if self.quick {
+            sentences.push(format!(
+                "A quick look: {count} of {all} analyses. {} ask networks other than the miniature and were not run; iclab \
+                 reproduce runs them",
+                not_run.len()
+            ));
+        } else if miniature > 0 {
+            sentences
+                .push("M1 was not run: it asks the miniature, which iclab reproduce --quick trains".into());
+        }
+        if self.prompts < PROMPTS {
+            sentences.push(format!(
+                "Measured on {} prompts; bounds are set for {}, so that a claim near its bound may turn",
+                grouped(self.prompts.into()),
+                grouped(PROMPTS.into())
+            ));
+        }
+        sentences.iter().map(|words| format!("{words}.")).collect::<Vec<_>>().join(" ")
     }
 
     /// The plan of running these analyses.
@@ -191,4 +222,39 @@ pub fn missing_networks() -> String {
 /// The experiment of a network, if the folder has one or the program does.
 fn experiment(network: &PaperNetwork, folder: &Path) -> Option<PathBuf> {
     Some(folder.join(format!("{}.toml", network.experiment()))).filter(|path| Experiment::is_there(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyses::select;
+
+    /// The scope of a run without networks, and how many analyses it leaves out for want of them.
+    fn scope(of: &Reproduction, only: &[&str]) -> (String, usize) {
+        let only: Vec<String> = only.iter().map(|id| id.to_string()).collect();
+        let lab = Lab::new(Seed(0), of.prompts as usize);
+        let (selected, not_run) = of.runnable(select(&only).unwrap(), !only.is_empty(), &lab).unwrap();
+        (of.scope(&selected, &not_run, !only.is_empty()), not_run.len())
+    }
+
+    #[test]
+    fn a_run_says_what_it_is_not() {
+        let whole = Reproduction::default();
+        let (words, without) = scope(&whole, &[]);
+        assert_eq!(words, "M1 was not run: it asks the miniature, which iclab reproduce --quick trains.");
+        let only = scope(&whole, &["E3", "REF"]).0;
+        assert_eq!(
+            only,
+            format!("Only what was asked for: 2 of {} analyses (iclab list analyses).", ANALYSES.len())
+        );
+        let quick = Reproduction { quick: true, prompts: QUICK_PROMPTS, ..whole };
+        let (words, left_out) = scope(&quick, &[]);
+        assert_eq!(left_out, without, "the same are left out, for other reasons");
+        assert!(words.contains(&format!("{left_out} ask networks other than the miniature")), "{words}");
+        assert!(
+            words.ends_with(
+                "on 320 prompts; bounds are set for 1,280, so that a claim near its bound may turn."
+            )
+        );
+    }
 }
