@@ -85,8 +85,9 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     let directory = Directory::begin(&args.out)?; // before anything is trained
     let reproduction = args.reproduction(&wanted)?;
     let selection = Selection::open(&reproduction, wanted, !args.only.is_empty())?;
-    let notes: Vec<String> = reproduction.unfinished().iter().map(|run| run.to_string()).collect();
+    let mut notes: Vec<String> = reproduction.unfinished().iter().map(|run| run.to_string()).collect();
     notes.iter().for_each(|note| eprintln!("note: {note}"));
+    notes.extend(reproduction.scope(&selection.selected, &selection.not_run, !args.only.is_empty()));
     let plan = reproduction.plan(&selection.selected);
     let options = reproduction.options(args.models.as_deref());
     let about = About {
@@ -94,7 +95,6 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
         version: env!("CARGO_PKG_VERSION").into(),
         command: format!("iclab reproduce{}{options}", args.words(&plan.analyses)),
         options,
-        scope: reproduction.scope(&selection.selected, &selection.not_run, !args.only.is_empty()),
         seed: args.seed,
         prompts: reproduction.prompts as usize,
         plan_hash: plan::hash(&plan),

@@ -85,8 +85,6 @@ pub struct About {
     pub version: String,
     /// The command that made the report, as typed.
     pub command: String,
-    /// What this run is of the whole: what was not asked for, prompts fewer than usual; empty for a whole reproduction.
-    pub scope: String,
     /// Seed of all random numbers.
     pub seed: u64,
     /// Prompts behind a measured value.
@@ -148,7 +146,6 @@ impl Default for About {
                 .into(),
             version: env!("CARGO_PKG_VERSION").into(),
             command: "iclab reproduce".into(),
-            scope: String::new(),
             seed: 0,
             prompts: 0,
             seconds: 0.0,

@@ -42,8 +42,8 @@ const TERMS: [(&str, &str); 19] = [
     ),
     (
         "floor",
-        "similarity floor: what two converged solvers share. The exact solution itself is this similar to an algorithm's best \
-     step, so a similarity at the floor shows that both have converged, not that they went the same way",
+        "similarity floor: marks what two converged solvers share. The exact solution itself is this similar to an algorithm at \
+     its best step; a similarity near the floor says “both have converged”, not “the same algorithm”",
     ),
     (
         "middle layers",
@@ -59,7 +59,10 @@ const TERMS: [(&str, &str); 19] = [
         "what the paper says, in its words or numbers; for reference values the number found independently",
     ),
     ("required", "the bound that the measured value must meet for the claim to hold"),
-    ("verdict", "holds or fails, by the bound; undefined where the paper says nothing that would decide it"),
+    (
+        "verdict",
+        "holds or fails, by the bound and nothing else; undefined where the paper fixes nothing that could be met or missed",
+    ),
     (
         "95 % interval",
         "where the measured value would lie for other prompts, by resampling them; seeds and training are not resampled",

@@ -161,8 +161,8 @@ impl Reproduction {
     }
 
     /// What this run is of the whole, for its reader: which analyses were not asked for, and prompts fewer than bounds are set
-    /// for. Empty for a whole reproduction.
-    pub fn scope(&self, selected: &[&Analysis], not_run: &[NotRun], named: bool) -> String {
+    /// for. Nothing for a whole reproduction.
+    pub fn scope(&self, selected: &[&Analysis], not_run: &[NotRun], named: bool) -> Vec<String> {
         let (count, all) = (selected.len(), ANALYSES.len());
         let mut sentences = Vec::new();
         let miniature = all - count - not_run.len();
@@ -186,7 +186,7 @@ impl Reproduction {
                 grouped(PROMPTS.into())
             ));
         }
-        sentences.iter().map(|words| format!("{words}.")).collect::<Vec<_>>().join(" ")
+        sentences
     }
 
     /// The plan of running these analyses.
@@ -230,7 +230,7 @@ mod tests {
     use crate::analyses::select;
 
     /// The scope of a run without networks, and how many analyses it leaves out for want of them.
-    fn scope(of: &Reproduction, only: &[&str]) -> (String, usize) {
+    fn scope(of: &Reproduction, only: &[&str]) -> (Vec<String>, usize) {
         let only: Vec<String> = only.iter().map(|id| id.to_string()).collect();
         let lab = Lab::new(Seed(0), of.prompts as usize);
         let (selected, not_run) = of.runnable(select(&only).unwrap(), !only.is_empty(), &lab).unwrap();
@@ -241,20 +241,15 @@ mod tests {
     fn a_run_says_what_it_is_not() {
         let whole = Reproduction::default();
         let (words, without) = scope(&whole, &[]);
-        assert_eq!(words, "M1 was not run: it asks the miniature, which iclab reproduce --quick trains.");
+        assert_eq!(words, ["M1 was not run: it asks the miniature, which iclab reproduce --quick trains"]);
+        let all = ANALYSES.len();
         let only = scope(&whole, &["E3", "REF"]).0;
-        assert_eq!(
-            only,
-            format!("Only what was asked for: 2 of {} analyses (iclab list analyses).", ANALYSES.len())
-        );
+        assert_eq!(only, [format!("Only what was asked for: 2 of {all} analyses (iclab list analyses)")]);
         let quick = Reproduction { quick: true, prompts: QUICK_PROMPTS, ..whole };
         let (words, left_out) = scope(&quick, &[]);
         assert_eq!(left_out, without, "the same are left out, for other reasons");
-        assert!(words.contains(&format!("{left_out} ask networks other than the miniature")), "{words}");
-        assert!(
-            words.ends_with(
-                "on 320 prompts; bounds are set for 1,280, so that a claim near its bound may turn."
-            )
-        );
+        let [look, prompts] = words.as_slice() else { panic!("{words:?}") };
+        assert!(look.contains(&format!("{left_out} ask networks other than the miniature")), "{look}");
+        assert!(prompts.starts_with("Measured on 320 prompts; bounds are set for 1,280"), "{prompts}");
     }
 }
