@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use lab::compare::plan::{Measure, OWN_STEPS, Plan, Source};
-use lab::{Steps, learners};
+use lab::Steps;
+use lab::compare::plan::{Measure, Plan, Source, Wish};
 use report::About;
 
 use crate::error::{Error, Result};
@@ -22,12 +22,13 @@ use crate::{plan, progress};
     iclab compare newton gd --steps-a 0..=24 --steps-b pow2:0..=12 --prompts 1280 --measure sime --out newton-gd\n  \
     iclab compare newton bfgs:line_search=armijo --inputs skewed:kappa=100 --out ill\n  \
     iclab compare file:mine.npz newton --prompts p.npz --out mine     (predictions of a model trained elsewhere)\n  \
-    iclab compare run:runs/miniature-0123456789abcdef newton --dim 5 --points 16 --out layers     (a network trained here)\n  \
+    iclab compare run:miniature newton --out layers     (a network trained here, on prompts as it was trained on)\n  \
     iclab compare construct:w.safetensors newton --prompts 64 --out same     (weights made by iclab construct)\n  \
     iclab compare --plan newton-gd/plan.toml --out again")]
 pub struct CompareArgs {
-    /// Learner A (horizontal axis): NAME:setting=value, file:PREDICTIONS.npz, construct:WEIGHTS.safetensors, or
-    /// run:DIRECTORY, a network (run:DIRECTORY,ablate=zero:7.3 without head 3 of layer 7, ablate=mean:7 with layer 7 at its mean)
+    /// Learner A (horizontal axis): NAME:setting=value, file:PREDICTIONS.npz, construct:WEIGHTS.safetensors, or run:NAME, a
+    /// network: a directory, r1 of models/, or the newest run of an experiment. run:NAME reads every layer by a fitted
+    /// read-out, run:NAME@own is its own output, run:NAME,ablate=zero:7.3 is without head 3 of layer 7
     #[arg(required_unless_present = "plan")]
     a: Option<String>,
     /// Learner B (vertical axis), which is searched for the best match
@@ -70,8 +71,8 @@ fn measures() -> impl TypedValueParser<Value = Measure> {
 }
 
 impl CompareArgs {
-    /// The comparison they describe, or that of an earlier plan.
-    fn plan(&self) -> Result<Plan> {
+    /// The comparison they describe, or that of an earlier plan; also what the user should know of it.
+    fn plan(&self) -> Result<(Plan, Vec<String>)> {
         if let Some(path) = &self.plan {
             let plan: Plan = plan::read(path)?;
             if plan.command != "compare" {
@@ -81,50 +82,42 @@ impl CompareArgs {
                 );
                 return Err(Error::content(path, why));
             }
-            return Ok(plan);
+            return Ok((plan, Vec::new()));
         }
-        let resolved = |name: &Option<String>| learners::resolve(name.as_deref().unwrap_or_default());
-        let steps = |given: &Option<String>| -> Result<String> {
-            given.as_ref().map_or(Ok(OWN_STEPS.into()), |text| Ok(Steps::parse(text)?.to_string()))
-        };
-        Ok(Plan {
-            command: "compare".into(),
+        let steps = |given: &Option<String>| given.as_deref().map(Steps::parse).transpose();
+        Ok(Plan::new(Wish {
+            a: self.a.clone().unwrap_or_default(),
+            b: self.b.clone().unwrap_or_default(),
             steps_a: steps(&self.steps_a)?,
             steps_b: steps(&self.steps_b)?,
-            a: resolved(&self.a)?,
-            b: resolved(&self.b)?,
-            prompts: match &self.prompts {
-                Source::Count(count) => count.to_string(),
-                Source::File(path) => path.display().to_string(),
-            },
+            prompts: self.prompts.clone(),
             measure: self.measure,
             from: self.from,
-            queries: self.queries.unwrap_or(10 * self.task.dim),
-            task: self.task.sampled(),
-        })
+            queries: self.queries,
+            task: self.task.given(),
+            seed: self.task.seed,
+        })?)
     }
 }
 
 /// Runs the command.
 pub fn run(args: &CompareArgs) -> Result<()> {
     let start = Instant::now();
-    let mut plan = args.plan()?;
-    plan.source()?; // refused before anything is written
+    let (mut plan, notes) = args.plan()?;
     let directory = Directory::begin(&args.out)?;
     let spinner = progress::spinner("preparing");
-    let (found, notes) = plan.run(&|what| spinner.set_message(what.to_string()))?;
-    spinner.suspend(|| notes.iter().for_each(|note| eprintln!("note: {note}")));
-    let (mut findings, mut result) = (found.findings(&plan), found.json(&plan));
-    result["notes"] = notes.clone().into();
+    let found = plan.run(&|what| spinner.set_message(what.to_string()))?.noting(notes);
+    spinner.suspend(|| found.notes.iter().for_each(|note| eprintln!("note: {note}")));
+    let (mut findings, result) = (found.findings(&plan), found.json(&plan));
     spinner.set_message("drawing");
-    (findings.seconds, findings.notes) = (start.elapsed().as_secs_f64(), notes.clone());
+    findings.seconds = start.elapsed().as_secs_f64();
     let about = About {
         command: "iclab compare --plan plan.toml --out DIR".into(),
         seed: plan.task.seed,
         prompts: found.map.prompts(),
         ..About::default()
     };
-    plan::write_page(&plan, &findings, &notes, about, &directory.path())?;
+    plan::write_page(&plan, &findings, &found.notes, about, &directory.path())?;
     write_file(&directory.path().join("result.json"), format!("{result:#}\n").as_bytes())?;
     directory.finish()?;
     spinner.finish_and_clear();

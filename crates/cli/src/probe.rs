@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use lab::learners::task::KnownTask;
 use lab::networks::experiment::TaskSpec;
 use lab::networks::{self, Found, runs};
 use lab::probe::{self, LayerTable, LoadedProbe, Method, Options};
@@ -33,8 +34,8 @@ pub enum FitArg {
                         iclab probe model.safetensors --function noisy-linear --inputs gaussian     what `iclab import` wrote\n  \
                         iclab probe runs/miniature-0123456789abcdef --interventions --out without\n  \
                         iclab probe runs/miniature-0123456789abcdef --over-training --out emergence\n  \
-                        iclab compare run:runs/miniature-0123456789abcdef newton --dim 5 --points 16 --out layers\n  \
-                        iclab compare run:runs/miniature-0123456789abcdef,ablate=zero:3.1 newton --dim 5 --points 16 --out without-head")]
+                        iclab compare run:runs/miniature-0123456789abcdef newton --out layers\n  \
+                        iclab compare run:runs/miniature-0123456789abcdef,ablate=zero:3.1 newton --out without-head")]
 pub struct ProbeArgs {
     /// Directory or name of a run, name of a shipped network, checkpoint, or a network of another program that
     /// `iclab import` can read
@@ -57,7 +58,7 @@ pub struct ProbeArgs {
     /// Dimension of an input, for such a network [default: what it reads]
     #[arg(long)]
     dim: Option<usize>,
-    /// Points per prompt, for such a network [default: 41]
+    /// Points per prompt, for such a network [default: 41, or what it can hold]
     #[arg(long)]
     points: Option<usize>,
     /// Ablate every layer and head in turn and see what becomes of the last layer
@@ -87,23 +88,19 @@ impl ProbeArgs {
     }
 
     /// The task that the options describe, if they describe any.
-    fn task(&self, features: usize) -> Option<TaskSpec> {
-        let given =
-            self.function.is_some() || self.inputs.is_some() || self.dim.is_some() || self.points.is_some();
-        given.then(|| {
-            let usual = probe::usual_task(features);
-            TaskSpec {
-                function: self.function.clone().unwrap_or(usual.function),
-                inputs: self.inputs.clone().unwrap_or(usual.inputs),
-                dim: self.dim.unwrap_or(usual.dim),
-                points: self.points.unwrap_or(usual.points),
-            }
-        })
+    fn task(&self, usual: TaskSpec) -> Option<TaskSpec> {
+        let given = KnownTask {
+            function: self.function.clone(),
+            inputs: self.inputs.clone(),
+            dim: self.dim,
+            points: self.points,
+        };
+        (given != KnownTask::default()).then(|| given.or(usual.into()).or_usual())
     }
 
     fn open(&self, run: &Path, options: &Options, tell: lab::Progress) -> Result<LoadedProbe> {
         let found = probe::load(run)?;
-        let task = self.task(found.weights.network.features());
+        let task = self.task(found.usual_task());
         Ok(found.probe(task, options, tell)?)
     }
 }

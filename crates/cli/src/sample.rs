@@ -12,7 +12,7 @@ use crate::task::TaskArgs;
 
 /// Sample prompts to a file
 ///
-/// Writes .npz with `xs` [b,n,d] and `ys` [b,n], float64.
+/// Writes .npz with `xs` [b,n,d] and `ys` [b,n], float64, and `fingerprint` [b], which predictions for these prompts carry on.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  iclab sample --function linear --inputs gaussian --dim 20 --points 41 --prompts 320 --seed 7 --out p.npz\n  \

@@ -2,31 +2,37 @@
 
 use clap::Args;
 use lab::compare::plan::Sampled;
+use lab::learners::task::KnownTask;
 
 /// Which prompts to sample.
 #[derive(Args, Clone, Debug)]
 pub struct TaskArgs {
-    /// Function class, with settings as NAME:setting=value (see `iclab list functions`)
-    #[arg(long, default_value = "linear")]
-    pub function: String,
-    /// Input distribution, with settings as NAME:setting=value (see `iclab list inputs`)
-    #[arg(long, default_value = "gaussian")]
-    pub inputs: String,
-    /// Dimension d of an input
-    #[arg(long, default_value_t = 20)]
-    pub dim: usize,
-    /// Points per prompt, the query included
-    #[arg(long, default_value_t = 41)]
-    pub points: usize,
+    /// Function class, with settings as NAME:setting=value (see `iclab list functions`) [default: linear]
+    #[arg(long)]
+    pub function: Option<String>,
+    /// Input distribution, with settings as NAME:setting=value (see `iclab list inputs`) [default: gaussian]
+    #[arg(long)]
+    pub inputs: Option<String>,
+    /// Dimension d of an input [default: 20]
+    #[arg(long)]
+    pub dim: Option<usize>,
+    /// Points per prompt, the query included [default: 41]
+    #[arg(long)]
+    pub points: Option<usize>,
     /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
 }
 
 impl TaskArgs {
-    /// What they describe.
+    /// What was asked for.
+    pub fn given(&self) -> KnownTask {
+        let TaskArgs { function, inputs, dim, points, .. } = self.clone();
+        KnownTask { function, inputs, dim, points }
+    }
+
+    /// What they describe, the paper's task where nothing was asked for.
     pub fn sampled(&self) -> Sampled {
-        let TaskArgs { function, inputs, dim, points, seed } = self.clone();
-        Sampled { function, inputs, dim, points, seed }
+        Sampled::new(self.given().or_usual(), self.seed)
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use common::{done, done_json, entries, iclab, json, read, refused_with, says, with};
+use common::{done, done_json, ended, entries, iclab, json, read, refused_with, says, with};
 
 /// A directory with `p.npz`: 12 prompts of 9 points in 4 dimensions.
 fn with_prompts() -> TempDir {
@@ -129,14 +129,129 @@ fn newton_against_gd_is_exponential() {
 fn predictions_need_the_prompts_they_were_made_for() {
     let dir = with_prompts();
     done(dir.path(), "predict newton --steps 0..=3 --prompts p.npz --out o.npz");
-    done(dir.path(), "sample --dim 4 --points 9 --prompts 5 --out few.npz");
+    done(dir.path(), "sample --dim 4 --points 9 --prompts 12 --seed 8 --out other.npz");
+    done(dir.path(), "sample --dim 4 --points 9 --prompts 20 --seed 7 --out more.npz");
+    done(dir.path(), "sample --dim 4 --points 8 --prompts 12 --seed 7 --out short.npz");
     for (prompts, words) in [
-        ("12", "particular prompts"),
+        (
+            "other.npz",
+            "file:o.npz on other prompts than it was made for: the fingerprints of 12 of 12 differ",
+        ),
+        ("more.npz", "20 prompts, and it was made for 12"),
+        ("short.npz", "prompts of 8 points, and it was made for 9"),
+        ("12 --dim 4 --points 9 --seed 8", "12 of 12 differ"),
         ("p.npz --steps-a 0..=9", "step 4 is not in o.npz"),
-        ("few.npz", "[steps, prompts, points]"),
     ] {
         refused_with(dir.path(), &format!("compare file:o.npz gd --out c --prompts {prompts}"), &[words]);
     }
+    // its own prompts: all of them, the first of them, sampled again
+    done(dir.path(), "sample --dim 4 --points 9 --prompts 5 --seed 7 --out few.npz");
+    for prompts in ["p.npz", "few.npz", "12 --dim 4 --points 9 --seed 7"] {
+        let line = format!("compare file:o.npz newton --steps-b 0..=3 --out c --json --prompts {prompts}");
+        let found = done_json(dir.path(), &line);
+        assert_eq!((&found["best"], &found["notes"]), (&json("[0,1,2,3]"), &json("[]")), "{prompts}");
+    }
+}
+
+#[test]
+fn predictions_without_a_fingerprint_come_with_a_warning() {
+    let dir = with_prompts();
+    let steps = ("steps", "<i8", "(1,)", 1i64.to_le_bytes().to_vec());
+    let values = || ("values", "<f8", "(1, 12, 9)", floats(&[0.5; 108]));
+    write_npz(&dir.path().join("o.npz"), &[steps.clone(), values()]);
+    let (_, notes) = ended(dir.path(), "compare file:o.npz gd --prompts p.npz --out c", 0);
+    let warning = "file:o.npz has no array 'fingerprint'";
+    assert!(notes.starts_with(&format!("note: {warning}")), "{notes}");
+    for text in [read(dir.path().join("c/result.json")), read(dir.path().join("c/index.html"))] {
+        assert!(text.contains("nothing shows that it was made for these prompts"), "{text}");
+    }
+    let sampled = "compare file:o.npz gd --prompts 12 --dim 4 --points 9 --out c";
+    refused_with(dir.path(), sampled, &["particular prompts", "no fingerprint"]);
+    // NumPy may have made it int64, which keeps every bit; as float64 it would be another number
+    for (kind, words) in [("<i8", "of 12 differ"), ("<f8", "accepted: dtype uint64")] {
+        let fingerprint = ("fingerprint", kind, "(12,)", vec![7; 96]);
+        write_npz(&dir.path().join("o.npz"), &[steps.clone(), values(), fingerprint]);
+        refused_with(dir.path(), "compare file:o.npz gd --prompts p.npz --out d", &["o.npz", words]);
+    }
+    let fingerprint = ("fingerprint", "<u8", "(1,)", vec![0; 8]);
+    let xs = ("xs", "<f8", "(1, 2, 2)", floats(&[1.0; 4]));
+    write_npz(&dir.path().join("q.npz"), &[xs, ("ys", "<f8", "(1, 2)", floats(&[1.0; 2])), fingerprint]);
+    refused_with(
+        dir.path(),
+        "predict gd --prompts q.npz --out x.npz",
+        &["q.npz", "belongs to other prompts"],
+    );
+}
+
+#[test]
+fn predictions_that_are_not_finite_are_refused_or_counted() {
+    let dir = with_prompts();
+    let steps = ("steps", "<i8", "(2,)", floats(&[f64::from_bits(1), f64::from_bits(2)]));
+    let mut values = [0.5; 216];
+    (values[108 + 3 * 9 + 4], values[200]) = (f64::NAN, f64::INFINITY);
+    write_npz(&dir.path().join("o.npz"), &[steps, ("values", "<f8", "(2, 12, 9)", floats(&values))]);
+    let words = ["o.npz", "'values' is NaN at [1, 3, 4]", "one of 2 such numbers", "finite"];
+    refused_with(dir.path(), "compare file:o.npz gd --prompts p.npz --out c", &words);
+    // an algorithm that diverges says so, and so does the file of its predictions
+    done(dir.path(), "predict gd:eta=0.5 --steps pow2:0..=12 --prompts p.npz --out gd.npz");
+    let counted = ["gd:eta=0.5", "file:gd.npz"].map(|learner| {
+        let line = format!("compare {learner} newton --steps-a pow2:0..=12 --prompts p.npz --out c");
+        let (_, notes) = ended(dir.path(), &line, 0);
+        says(&notes, &["of 12 prompts are left out", "pairs of steps"]);
+        says(&read(dir.path().join("c/index.html")), &["of 12 prompts are left out", "prompts left out"]);
+        let result = json(&read(dir.path().join("c/result.json")));
+        let left_out = result["left_out"].as_array().unwrap().clone();
+        assert!(left_out[0] == 0 && left_out.iter().any(|n| *n != 0), "{left_out:?}");
+        left_out
+    });
+    assert_eq!(counted[0], counted[1]);
+}
+
+#[test]
+fn a_construction_is_compared_with_its_own_algorithm() {
+    let dir = with(&[]);
+    for (algorithm, step) in [("newton", "alpha"), ("gd", "eta")] {
+        let line = format!("construct {algorithm} --iterations 6 --dim 4 --points 8 --out w.safetensors");
+        done(dir.path(), &line);
+        let line = format!(
+            "compare construct:w.safetensors {algorithm} --steps-b 0..=9 --prompts 16 --out c --json"
+        );
+        let (said, notes) = ended(dir.path(), &line, 0);
+        says(&notes, &[&format!("note: {algorithm} takes {step}="), "from the weights of construct:"]);
+        let found = json(&said);
+        assert_eq!(found["best"], json("[0,1,2,3,4,5,6]"));
+        let same = |s: &serde_json::Value| (s.as_f64().unwrap() - 1.0).abs() < 1e-9;
+        assert!(found["similarity"].as_array().unwrap().iter().all(same), "{found}");
+        let plan = read(dir.path().join("c/plan.toml"));
+        assert!(plan.contains(&format!("b = \"{algorithm}:{step}=")), "{plan}");
+        says(&plan, &["dim = 4", "points = 9"]); // which its weights know
+        assert_eq!(done_json(dir.path(), "compare --plan c/plan.toml --out d --json")["best"], found["best"]);
+    }
+    // what is asked for stays
+    let line = "compare gd:eta=0.01 construct:w.safetensors --prompts 16 --out c --json";
+    assert_eq!(done_json(dir.path(), line)["notes"], json("[]"));
+    says(&read(dir.path().join("c/plan.toml")), &["a = \"gd:eta=0.01,"]);
+}
+
+#[test]
+fn a_rate_needs_five_matches_and_steps() {
+    let dir = with(&[]);
+    let compared = |what: &str| {
+        let line = format!("compare {what} --dim 4 --points 9 --prompts 16 --out c --json");
+        let found = done_json(dir.path(), &line);
+        let page = read(dir.path().join("c/index.html"));
+        match found["no_rate"].as_str() {
+            None => assert!(found["rate"]["trend"].is_string() && !page.contains("No rate")),
+            Some(why) => {
+                assert!(found["rate"].is_null() && page.contains(why) && !page.contains("doublings"))
+            }
+        }
+        found["no_rate"].as_str().unwrap_or_default().to_string()
+    };
+    says(&compared("newton gd --steps-a 3..=6"), &["4 best matches away from the ends", "needs 5"]);
+    assert_eq!(compared("newton gd --steps-a 3..=9"), "");
+    says(&compared("newton ols"), &["OLS has one step"]);
+    says(&compared("ridge newton"), &["ridge has one step"]);
 }
 
 /// One array of an .npz, from raw parts: name, dtype, shape, data.

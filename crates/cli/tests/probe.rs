@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use common::{TINY, done, done_json, only_run, refused_with, says, with};
+use common::{TINY, done, done_json, ended, json, only_run, read, refused_with, says, with};
 
 /// A directory with one finished run, and where that is.
 fn trained() -> (TempDir, PathBuf) {
@@ -59,6 +59,7 @@ fn mistakes_are_named() {
     refused_with(at, "probe nowhere", &["no such run"]);
     let trained_on = "was trained on linear of gaussian inputs, 3 dimensions";
     refused_with(at, &format!("probe {run_text} --dim 4"), &[trained_on]);
+    done(at, "sample --dim 3 --points 6 --prompts 4 --out p.npz");
     for how in ["ablate=zero:9", "skip=9"] {
         let line = format!("predict run:{run_text},{how} --prompts p.npz --out o");
         refused_with(at, &line, &["accepted: 1 to 2"]);
@@ -68,4 +69,52 @@ fn mistakes_are_named() {
     std::fs::write(run.join("checkpoint.safetensors"), b"no").unwrap();
     refused_with(at, &format!("probe {run_text}"), &["not a whole safetensors file"]);
     assert!(!at.join("o").exists());
+}
+
+#[test]
+fn a_run_is_found_by_its_name_and_knows_its_task() {
+    let (dir, run) = trained();
+    let at = dir.path();
+    let folder = run.strip_prefix(at).unwrap().display().to_string();
+    let (said, notes) = ended(at, "compare run:tiny newton --prompts 16 --out c", 0);
+    assert_eq!(notes, format!("note: tiny is {folder}\n"));
+    says(&said, &["linear on gaussian inputs, d=3, 16 prompts"]);
+    says(&read(at.join("c/index.html")), &[&format!("tiny is {folder}")]);
+    let plan = read(at.join("c/plan.toml"));
+    says(&plan, &[&format!("a = \"run:{folder}\""), "dim = 3", "points = 6", "queries = 30"]);
+    done(at, "compare --plan c/plan.toml --out again");
+    assert_eq!(plan, read(at.join("again/plan.toml")));
+    says(&ended(at, "probe tiny --look 16", 0).0, &["3 dimensions, 6 points"]);
+    done(at, "sample --dim 3 --points 4 --prompts 5 --out short.npz");
+    says(
+        &done(at, &format!("predict run:{folder} --prompts short.npz --out o.npz")),
+        &["5 prompts of 4 points"],
+    );
+    // what is asked for wins where it is possible
+    let asked =
+        format!("compare run:{folder} newton --prompts 16 --out c --inputs skewed:kappa=10 --points 5");
+    let (said, notes) = ended(at, &asked, 0);
+    says(&notes, &["trained on gaussian inputs (here skewed:kappa=10)"]);
+    says(&said, &["skewed:kappa=10 inputs, d=3"]);
+    let asked = |more: &str| format!("compare run:{folder} newton --out x {more}");
+    refused_with(at, &asked("--points 7"), &["7 points for tiny", "at most 6"]);
+    refused_with(at, &asked("--dim 4"), &["4 dimensions for tiny", "at most 3"]);
+    refused_with(at, "compare run:tinny newton --out x", &["no such run", "did you mean tiny?"]);
+    refused_with(at, &format!("compare {folder} newton --out x"), &[&format!("did you mean run:{folder}?")]);
+    refused_with(at, "compare mine.npz newton --out x", &["did you mean file:mine.npz?"]);
+    assert!(!at.join("x").exists());
+}
+
+#[test]
+fn the_own_output_of_a_run_is_that_of_its_trained_read_out() {
+    let (dir, run) = trained();
+    let (at, run) = (dir.path(), run.display().to_string());
+    done(at, "sample --dim 3 --points 6 --prompts 8 --out p.npz");
+    done(at, &format!("predict run:{run}@own --prompts p.npz --out own.npz"));
+    let line = format!(
+        "compare file:own.npz run:{run},readout=trained --prompts p.npz --measure l2e --out c --json"
+    );
+    let found = done_json(at, &line);
+    assert_eq!((&found["steps_a"], &found["best"]), (&json("[2]"), &json("[2]")));
+    assert!(found["similarity"][0].as_f64().unwrap() < 1e-12, "{found}");
 }

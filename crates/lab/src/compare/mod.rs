@@ -1,5 +1,6 @@
 //! Two learners side by side: similarity at every pair of steps → best matches → rate. [`Comparison`] holds all of it.
 
+mod constructed;
 pub mod forgetting;
 pub mod matching;
 pub mod plan;
@@ -10,7 +11,7 @@ pub mod similarity;
 use std::fmt;
 
 use crate::compare::matching::{Matching, best_match, bootstrap};
-use crate::compare::rates::{RateFit, Trend, fit_rate};
+use crate::compare::rates::{ENOUGH, RateFit, Trend, fit_rate, usable_matches};
 use crate::compare::similarity::{Heatmap, InducedWeights, Metric, View, of_errors, of_weights};
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
@@ -46,6 +47,8 @@ pub struct Comparison {
     /// The similarity floor: what having converged is worth by itself. Both at their last steps, unless
     /// [`Comparison::with_floor`] says otherwise.
     pub floor: f64,
+    /// What a reader should know beside the numbers, in full sentences.
+    pub notes: Vec<String>,
     range: Option<(u64, u64)>,
     seed: Option<Seed>,
 }
@@ -54,7 +57,8 @@ impl Comparison {
     /// Best matches of a map and their rate over all steps, without intervals.
     pub fn new(map: Heatmap) -> Comparison {
         let (matching, floor) = (best_match(&map), map.similarity_floor());
-        Comparison { map, matching, fit: None, floor, range: None, seed: None }.over((0, u64::MAX))
+        Comparison { map, matching, fit: None, floor, notes: Vec::new(), range: None, seed: None }
+            .over((0, u64::MAX))
     }
 
     /// By the cosine of errors at every position from the first pair on (SimE), as in the paper. For other views and metrics:
@@ -91,6 +95,12 @@ impl Comparison {
     /// The same with another name for learner A in figures and words.
     pub fn named(mut self, a: &str) -> Comparison {
         self.map.a.learner = Id { name: a.into(), given: Default::default() };
+        self
+    }
+
+    /// The same with more that a reader should know.
+    pub fn noting(mut self, notes: impl IntoIterator<Item = String>) -> Comparison {
+        self.notes.extend(notes);
         self
     }
 
@@ -166,10 +176,42 @@ impl Comparison {
         format!("{a} against {b}")
     }
 
-    /// The rate in a sentence.
+    /// The rate, if it can be told: five best matches away from the ends of the search, not all the same. Otherwise why not, in
+    /// a sentence.
+    pub fn rate(&self) -> Result<&RateFit, String> {
+        let (a, b) = self.names();
+        for (name, steps) in [(&a, &self.matching.a), (&b, &self.matching.b)] {
+            if steps.len() == 1 {
+                return Err(format!("No rate: {name} has one step here, and a rate needs steps of both."));
+            }
+        }
+        let few = |n: usize| {
+            format!(
+                "No rate: {n} best matches away from the ends of the search, and a verdict needs {ENOUGH}."
+            )
+        };
+        let fit = self.fit.as_ref().ok_or_else(|| {
+            let usable = self.range.map_or(0, |(first, last)| usable_matches(&self.matching, first, last));
+            if usable < ENOUGH {
+                few(usable)
+            } else {
+                "No rate: a best match at step 0 has no logarithm.".into()
+            }
+        })?;
+        match &fit.points[..] {
+            points if points.len() < ENOUGH => Err(few(points.len())),
+            [first, rest @ ..] if rest.iter().all(|point| point.1 == first.1) => {
+                Err(format!("No rate: every step of {a} matches the same step {} of {b}.", first.1))
+            }
+            _ => Ok(fit),
+        }
+    }
+
+    /// The rate in a sentence, or why there is none.
     pub fn describe(&self) -> String {
-        let Some(fit) = &self.fit else {
-            return "Too few best matches away from the ends of the search to fit a rate.".into();
+        let fit = match self.rate() {
+            Ok(fit) => fit,
+            Err(why) => return why,
         };
         let (a, b) = self.names();
         let rate = fit.per_step(fit.trend);
@@ -180,6 +222,23 @@ impl Comparison {
                 format!("Exponential: {value:.2} doublings of {b} steps per step of {a}{interval}.")
             }
         }
+    }
+
+    /// Where predictions are not finite, how many prompts the map leaves out, a sentence; `None` where it leaves none out.
+    pub fn left_out_words(&self) -> Option<String> {
+        let left_out = self.map.left_out();
+        let most = left_out.iter().copied().max().filter(|most| *most > 0)?;
+        let (count, cells) = (self.map.prompts(), left_out.len());
+        let some = left_out.iter().filter(|n| **n > 0).count();
+        let empty = self.map.mean.iter().filter(|v| v.is_nan()).count();
+        let empty = match empty {
+            0 => String::new(),
+            n => format!("; {n} have no value, as more than half are left out"),
+        };
+        Some(format!(
+            "predictions that are not finite: up to {most} of {count} prompts are left out, at {some} of {cells} pairs of \
+             steps{empty}"
+        ))
     }
 
     /// Both learners as figures name them.
@@ -234,7 +293,7 @@ mod tests {
     fn what_cannot_be_fitted_is_said() {
         let found = newton_against_gd().over(None);
         assert!(found.fit.is_none() && found.per_step(Trend::Linear).value.is_nan());
-        assert!(found.describe().starts_with("Too few"));
+        assert!(found.describe().starts_with("No rate: 0 best matches"));
         assert_eq!(found.title(), "Newton against GD");
         assert_eq!(newton_against_gd().named("mine").title(), "mine against GD");
         assert!(found.with_floor(f64::NAN).floor.is_nan());

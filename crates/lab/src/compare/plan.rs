@@ -1,19 +1,25 @@
 //! A comparison of two learners by name, with every default written out: the `plan.toml` of `iclab compare`.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::Comparison;
+use super::constructed::as_constructed;
 use super::similarity::{Metric, View, induced_weights, of_errors, of_weights};
 use crate::Progress;
 use crate::data::npz::read_prompts;
 use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::learners::recorded::Recorded;
 use crate::learners::steps::Steps;
+use crate::learners::task::KnownTask;
 use crate::learners::{self, Learner};
+use crate::networks::experiment::TaskSpec;
+use crate::probe::NamedNetwork;
 
 /// How learners are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,10 +104,54 @@ pub struct Sampled {
 }
 
 impl Sampled {
+    /// A task with a seed.
+    pub fn new(TaskSpec { function, inputs, dim, points }: TaskSpec, seed: u64) -> Sampled {
+        Sampled { function, inputs, dim, points, seed }
+    }
+
+    /// The same for learners that are built for it.
+    fn spec(&self) -> TaskSpec {
+        let Sampled { function, inputs, dim, points, .. } = self.clone();
+        TaskSpec { function, inputs, dim, points }
+    }
+
     /// The task it describes.
     pub fn task(&self) -> Result<Task> {
         Task::new(&self.function, &self.inputs, self.dim, self.points)
     }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Count(count) => write!(f, "{count}"),
+            Source::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// What is to be compared, as somebody asks for it; [`Plan::new`] writes out what is left open.
+pub struct Wish {
+    /// Learner A, by name.
+    pub a: String,
+    /// Learner B, by name.
+    pub b: String,
+    /// Steps of A; its own when absent.
+    pub steps_a: Option<Steps>,
+    /// Steps of B; its own when absent.
+    pub steps_b: Option<Steps>,
+    /// How many prompts, or which.
+    pub prompts: Source,
+    /// How they are compared.
+    pub measure: Measure,
+    /// Fewest pairs read at a position that counts.
+    pub from: usize,
+    /// Queries per prompt for induced weights; ten per dimension when absent.
+    pub queries: Option<usize>,
+    /// What is asked for of the task; the rest is what the learners know, or the paper's.
+    pub task: KnownTask,
+    /// Seed of all random numbers.
+    pub seed: u64,
 }
 
 /// Stands for a learner's own steps until the learner is built.
@@ -134,25 +184,70 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Its prompts, if the learners can be asked them.
-    pub fn source(&self) -> Result<Source> {
-        let bad = |why| Error::BadData(format!("prompts '{}': {why}", self.prompts));
-        let source: Source = self.prompts.parse().map_err(bad)?;
-        let recorded = [&self.a, &self.b].into_iter().find(|s| s.starts_with("file:"));
-        match (&source, recorded) {
-            (Source::Count(_), Some(side)) => Err(Error::BadData(format!(
-                "{side} was made for particular prompts; accepted: their file, as --prompts PROMPTS.npz"
-            ))),
-            _ => Ok(source),
+    /// A comparison with every default written out: learners by their full names, the task that they know where none is
+    /// asked for, the settings that a constructed algorithm has. Also what the user should know of that, in full sentences.
+    pub fn new(wish: Wish) -> Result<(Plan, Vec<String>)> {
+        let Wish { a, b, steps_a, steps_b, prompts, measure, from, queries, task, seed } = wish;
+        let ([a, b], mut notes) = as_constructed([a, b])?;
+        for text in [&a, &b].into_iter().filter_map(|name| name.strip_prefix("run:")) {
+            notes.extend(NamedNetwork::parse(text)?.found.note); // its name is a path from here on
+        }
+        let [a, b] = [learners::resolve(&a)?, learners::resolve(&b)?];
+        let task = Sampled::new(task.of_both([&a, &b])?.or_usual(), seed);
+        let plan = Plan {
+            command: "compare".into(),
+            a,
+            b,
+            steps_a: steps_a.map_or(OWN_STEPS.into(), |steps| steps.to_string()),
+            steps_b: steps_b.map_or(OWN_STEPS.into(), |steps| steps.to_string()),
+            prompts: prompts.to_string(),
+            measure,
+            from,
+            queries: queries.unwrap_or(10 * task.dim),
+            task,
+        };
+        Ok((plan, notes))
+    }
+
+    fn source(&self) -> Result<Source> {
+        self.prompts.parse().map_err(|why| Error::BadData(format!("prompts '{}': {why}", self.prompts)))
+    }
+
+    /// Refuses sampled prompts for predictions that do not say which prompts they were made for.
+    fn check_recorded(&self) -> Result<()> {
+        for side in [&self.a, &self.b] {
+            let Some(path) = side.strip_prefix("file:") else { continue };
+            if Recorded::open(Path::new(path))?.warning().is_some() {
+                return Err(Error::BadData(format!(
+                    "{side} was made for particular prompts and has no fingerprint of them; accepted: their file, as \
+                     --prompts PROMPTS.npz"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Its prompts for a comparison of errors: sampled, or those of its file.
+    fn prompts(&self) -> Result<Prompts> {
+        match self.source()? {
+            Source::Count(count) => {
+                self.check_recorded()?;
+                Ok(self.task.task()?.sample(Seed(self.task.seed), "eval", 0, count))
+            }
+            Source::File(path) => read_prompts(&path),
         }
     }
 
-    /// Compares, with bootstrap intervals and the rate over all steps. Writes the steps out that were the learners' own, and
-    /// returns what the user should know beside the result; `tell` hears what is going on.
-    pub fn run(&mut self, tell: Progress) -> Result<(Comparison, Vec<String>)> {
-        let source = self.source()?;
-        let a = learners::build(&self.a, tell)?;
-        let b = learners::build(&self.b, tell)?;
+    /// Compares, with bootstrap intervals and the rate over all steps. Writes the steps out that were the learners' own;
+    /// `tell` hears what is going on.
+    pub fn run(&mut self, tell: Progress) -> Result<Comparison> {
+        let by_errors = matches!(self.measure, Measure::Sime | Measure::L2e);
+        let prompts = by_errors.then(|| self.prompts()).transpose()?;
+        let (dim, points) =
+            prompts.as_ref().map_or((self.task.dim, self.task.points), |p| (p.dim(), p.points()));
+        let asked = TaskSpec { dim, points, ..self.task.spec() };
+        let a = learners::build_for(&self.a, Some(&asked), tell)?;
+        let b = learners::build_for(&self.b, Some(&asked), tell)?;
         let own = |text: &str, learner: &dyn Learner| match text {
             OWN_STEPS => Ok(learner.default_steps()),
             text => Steps::parse(text),
@@ -160,29 +255,27 @@ impl Plan {
         let steps = [own(&self.steps_a, &*a.learner)?, own(&self.steps_b, &*b.learner)?];
         [self.steps_a, self.steps_b] = steps.clone().map(|steps| steps.to_string());
         let sides = [(&*a.learner, &steps[0]), (&*b.learner, &steps[1])];
-        let found = match self.measure {
-            Measure::Sime | Measure::L2e => self.by_errors(&source, sides, tell)?,
-            Measure::Simw | Measure::L2w => self.by_weights(&source, sides, tell)?,
+        let found = match prompts {
+            Some(prompts) => self.by_errors(&prompts, sides, tell)?,
+            None => self.by_weights(sides, tell)?,
         };
         tell("resampling prompts");
-        Ok((found.resampled(Seed(self.task.seed)), [a.notes, b.notes].concat()))
+        let found = found.resampled(Seed(self.task.seed));
+        let notes = [a.notes, b.notes, found.left_out_words().into_iter().collect()].concat();
+        Ok(found.noting(notes))
     }
 
-    fn by_errors(&self, source: &Source, sides: Sides, tell: Progress) -> Result<Comparison> {
-        let prompts: Prompts = match source {
-            Source::Count(count) => self.task.task()?.sample(Seed(self.task.seed), "eval", 0, *count),
-            Source::File(path) => read_prompts(path)?,
-        };
+    fn by_errors(&self, prompts: &Prompts, sides: Sides, tell: Progress) -> Result<Comparison> {
         let [a, b] = sides.map(|(learner, steps)| {
             tell(&format!("{} on {} prompts", learner.id(), prompts.count()));
-            learner.trajectory(&prompts, steps)
+            learner.trajectory(prompts, steps)
         });
         let view = View { first: self.from };
-        Ok(Comparison::new(of_errors(&a?, &b?, &prompts, view, self.measure.metric())?))
+        Ok(Comparison::new(of_errors(&a?, &b?, prompts, view, self.measure.metric())?))
     }
 
-    fn by_weights(&self, source: &Source, sides: Sides, tell: Progress) -> Result<Comparison> {
-        let Source::Count(count) = source else {
+    fn by_weights(&self, sides: Sides, tell: Progress) -> Result<Comparison> {
+        let Source::Count(count) = self.source()? else {
             return Err(Error::BadData(format!(
                 "induced weights need fresh queries from the distribution of the prompts, which the file {} does not tell; \
                  accepted: --prompts COUNT, or --measure sime or l2e",
@@ -196,7 +289,7 @@ impl Plan {
             return Err(Error::BadData(why));
         }
         let lengths = (self.from..task.points).collect();
-        let questions = task.questions(Seed(self.task.seed), "eval", 0, *count, lengths, self.queries);
+        let questions = task.questions(Seed(self.task.seed), "eval", 0, count, lengths, self.queries);
         let [a, b] = sides.map(|(learner, steps)| {
             tell(&format!("weights of {}", learner.id()));
             induced_weights(learner, &questions, steps)

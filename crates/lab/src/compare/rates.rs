@@ -101,6 +101,14 @@ impl RateFit {
     }
 }
 
+/// Fewest best matches on which a verdict about a rate rests: two more than a line and its spread have numbers.
+pub const ENOUGH: usize = 5;
+
+/// Best matches of the steps of A from `first` to `last` that a rate can be fitted to: those away from the ends of the search.
+pub fn usable_matches(matching: &Matching, first: u64, last: u64) -> usize {
+    usable(matching, &matching.best, first, last).len()
+}
+
 /// Fits the matches of the steps of A from `first` to `last`; `None` with fewer than three usable ones.
 pub fn fit_rate(matching: &Matching, first: u64, last: u64) -> Option<RateFit> {
     let points = usable(matching, &matching.best, first, last);

@@ -51,6 +51,7 @@ impl Comparison {
             summary,
             figures,
             tables: vec![self.table()],
+            notes: self.notes.clone(),
             ..Findings::default()
         }
     }
@@ -112,7 +113,10 @@ impl Comparison {
             "best": steps.iter().map(|&s| self.step_for(s)).collect::<Vec<_>>(),
             "similarity": self.matching.similarity,
             "floor": self.floor,
-            "rate": self.fit,
+            "rate": self.rate().ok(),
+            "no_rate": self.rate().err(),
+            "left_out": self.left_out_at_matches(),
+            "notes": self.notes,
         })
     }
 
@@ -131,6 +135,12 @@ impl Comparison {
         )
     }
 
+    /// Prompts left out at the best match of each step of A.
+    fn left_out_at_matches(&self) -> Vec<Option<usize>> {
+        let left_out = self.map.left_out();
+        self.matching.best.iter().enumerate().map(|(i, best)| best.map(|j| left_out[[i, j]])).collect()
+    }
+
     fn best_panel(&self) -> Panel {
         let steps = self.matching.a.as_slice().iter();
         let matched = steps.map(|&s| (s as f64, self.best_step(s))).collect();
@@ -139,7 +149,7 @@ impl Comparison {
         let mut series =
             vec![Series::new("best match", matched).band(band.collect()).stroke(Stroke::LineMarkers)];
         let mut scale = Scale::Linear;
-        if let Some(fit) = &self.fit {
+        if let Ok(fit) = self.rate() {
             let word = match fit.trend {
                 Trend::Linear => "linear fit",
                 Trend::Exponential => "exponential fit",
@@ -161,22 +171,25 @@ impl Comparison {
 
     fn table(&self) -> Table {
         let steps = self.matching.a.as_slice().iter().zip(self.matching.step_intervals());
-        let rows = steps.zip(&self.matching.similarity).map(|((&s, interval), similarity)| {
+        let left_out = self.left_out_at_matches();
+        let some = self.left_out_words().is_some();
+        let rows = steps.zip(&self.matching.similarity).zip(left_out);
+        let rows = rows.map(|(((&s, interval), similarity), left_out)| {
             let interval = interval.map_or("–".into(), |(low, high)| format!("{low} to {high}"));
             let best = self.step_for(s).map_or("–".into(), |b| b.to_string());
-            vec![s.to_string(), best, format!("{similarity:.4}"), interval]
+            let mut row = vec![s.to_string(), best, format!("{similarity:.4}"), interval];
+            row.extend(some.then(|| left_out.map_or("–".into(), |n| n.to_string())));
+            row
         });
         let (a, b) = self.names();
+        let mut columns =
+            vec![self.map.a.label(), self.map.b.label(), self.map.label.into(), "95 % interval".into()];
+        columns.extend(some.then(|| "prompts left out".to_string()));
         Table {
             id: "best-match".into(),
             title: "Best-matching steps".into(),
             caption: format!("For each step of {a} the best step of {b}."),
-            columns: vec![
-                self.map.a.label(),
-                self.map.b.label(),
-                self.map.label.into(),
-                "95 % interval".into(),
-            ],
+            columns,
             rows: rows.collect(),
         }
     }

@@ -86,6 +86,11 @@ impl Heatmap {
         Heatmap { a, b, metric, label, per_prompt, mean }
     }
 
+    /// Prompts `[a,b]` that the mean of each pair of steps leaves out, because one of the learners' predictions are not finite.
+    pub fn left_out(&self) -> Array2<usize> {
+        self.per_prompt.map_axis(Axis(2), |cell| cell.iter().filter(|v| v.is_nan()).count())
+    }
+
     /// Similarity of the two learners at the last steps on the map: what they share when both have converged.
     /// Any two solvers of the same problem look alike there, so a map is read against this.
     pub fn similarity_floor(&self) -> f64 {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
-use ndarray::{Array, ArrayD, ArrayViewD, Dimension, Ix2, Ix3};
+use ndarray::{Array, Array1, ArrayD, ArrayViewD, Dimension, Ix1, Ix2, Ix3};
 use ndarray_npy::npy::header::Header;
 use ndarray_npy::{ReadNpyExt, ReadableElement, WriteNpyError, WriteNpyExt};
 use zip::ZipArchive;
@@ -47,11 +47,41 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn any_array(&mut self, name: &str) -> Result<ArrayD<f64>> {
-        let entry = format!("{name}.npy");
-        let mut names: Vec<String> =
-            self.zip.file_names().flatten().map(|n| n.trim_end_matches(".npy").to_string()).collect();
+    /// Whether there is an array of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.names().iter().any(|n| n == name)
+    }
+
+    /// Reads whole numbers `[n]` of 64 bits as they are, which float64 could not hold.
+    pub fn bits(&mut self, name: &str) -> Result<Vec<u64>> {
+        let shape = self.array::<Ix1>(name, &["prompt"])?.dim();
+        let bytes = self.bytes(name)?;
+        let unsigned = Array1::<u64>::read_npy(&bytes[..]).map(|found| found.to_vec());
+        let signed = || Array1::<i64>::read_npy(&bytes[..]).map(|found| found.mapv(|v| v as u64).to_vec());
+        unsigned.or_else(|_| signed()).map_err(|_| {
+            let why = format!(
+                "array '{name}' of {shape} numbers is not whole; accepted: dtype uint64, as it was read"
+            );
+            Error::content(self.path, why)
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = self.zip.file_names().flatten().map(|n| n.trim_end_matches(".npy").to_string());
+        let mut names: Vec<String> = names.collect();
         names.sort();
+        names
+    }
+
+    fn any_array(&mut self, name: &str) -> Result<ArrayD<f64>> {
+        let bytes = self.bytes(name)?;
+        parse(&bytes).map_err(|why| Error::content(self.path, format!("array '{name}' {why}")))
+    }
+
+    /// The bytes of an array's .npy, if there are not too many.
+    fn bytes(&mut self, name: &str) -> Result<Vec<u8>> {
+        let entry = format!("{name}.npy");
+        let names = self.names();
         if !names.iter().any(|n| n == name) {
             let why = format!("has no array '{name}'; it holds: {}", names.join(", "));
             return Err(Error::content(self.path, why));
@@ -63,7 +93,7 @@ impl<'a> Reader<'a> {
         if bytes.len() as u64 > LARGEST {
             return Err(bad("is larger than 4 GiB".into()));
         }
-        parse(&bytes).map_err(bad)
+        Ok(bytes)
     }
 }
 
@@ -144,29 +174,41 @@ pub fn write(path: &Path, arrays: &[(&str, &[usize], Values)]) -> Result<()> {
     Ok(engine::model::checkpoint::write_whole(path, &bytes)?)
 }
 
-/// Reads prompts from `xs` `[b,n,d]` and `ys` `[b,n]`.
+/// The array that says which prompts a file is about: [`Prompts::fingerprint`].
+pub const FINGERPRINT: &str = "fingerprint";
+
+/// Reads prompts from `xs` `[b,n,d]` and `ys` `[b,n]`; a `fingerprint` `[b]` must be theirs.
 pub fn read_prompts(path: &Path) -> Result<Prompts> {
     let mut reader = Reader::open(path)?;
     let xs = reader.array::<Ix3>("xs", &["prompt", "point", "dimension"])?;
     let ys = reader.array::<Ix2>("ys", &["prompt", "point"])?;
-    Prompts::new(xs, ys).map_err(|e| Error::content(path, e.to_string()))
+    let prompts = Prompts::new(xs, ys).map_err(|e| Error::content(path, e.to_string()))?;
+    if reader.has(FINGERPRINT) && reader.bits(FINGERPRINT)? != prompts.fingerprint() {
+        let why = "array 'fingerprint' belongs to other prompts than 'xs' and 'ys'; accepted: that of iclab sample, or \
+                   none where the prompts were changed";
+        return Err(Error::content(path, why));
+    }
+    Ok(prompts)
 }
 
-/// Writes prompts as `xs` `[b,n,d]` and `ys` `[b,n]`.
+/// Writes prompts as `xs` `[b,n,d]`, `ys` `[b,n]` and `fingerprint` `[b]`.
 pub fn write_prompts(path: &Path, prompts: &Prompts) -> Result<()> {
     let (b, n, d) = prompts.xs.dim();
     let slice = "prompts are stored in standard layout";
+    let fingerprint = prompts.fingerprint();
     write(
         path,
         &[
             ("xs", &[b, n, d], Values::Real(prompts.xs.as_slice().expect(slice))),
             ("ys", &[b, n], Values::Real(prompts.ys.as_slice().expect(slice))),
+            (FINGERPRINT, &[b], Values::Whole(&fingerprint)),
         ],
     )
 }
 
-/// Writes predictions as `steps` `[s]`, `values` `[s,b,n]` and `diverged` `[s]`, the number of prompts left for good at each step.
-pub fn write_predictions(path: &Path, found: &Trajectory) -> Result<()> {
+/// Writes predictions for `prompts` as `steps` `[s]`, `values` `[s,b,n]`, `diverged` `[s]`, the number of prompts left for good
+/// at each step, and the prompts' `fingerprint` `[b]`.
+pub fn write_predictions(path: &Path, found: &Trajectory, prompts: &Prompts) -> Result<()> {
     let (s, b, n) = found.values.dim();
     let diverged: Vec<u64> = found.outcomes.iter().map(|o| o.diverged as u64).collect();
     write(
@@ -175,6 +217,7 @@ pub fn write_predictions(path: &Path, found: &Trajectory) -> Result<()> {
             ("steps", &[s], Values::Whole(found.steps.as_slice())),
             ("values", &[s, b, n], Values::Real(found.values.as_slice().expect("standard layout"))),
             ("diverged", &[s], Values::Whole(&diverged)),
+            (FINGERPRINT, &[b], Values::Whole(&prompts.fingerprint())),
         ],
     )
 }

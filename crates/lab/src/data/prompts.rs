@@ -2,6 +2,7 @@
 //!
 //! Axes, everywhere: `s` step, `b` prompt, `t` pairs read so far, `d` feature.
 
+use engine::hash::stable_id_of;
 use ndarray::{Array2, Array3, ArrayView2, Axis};
 use rayon::prelude::*;
 
@@ -80,6 +81,16 @@ impl Prompts {
         let xs = self.xs.as_slice().expect("prompts are stored in standard layout");
         let ys = self.ys.as_slice().expect("prompts are stored in standard layout");
         (&xs[b * n * d..(b + 1) * n * d], &ys[b * n..(b + 1) * n])
+    }
+
+    /// A number per prompt that the bits of its inputs and labels decide: predictions carry it, so that they are never
+    /// compared with the labels of other prompts.
+    pub fn fingerprint(&self) -> Vec<u64> {
+        let of = |b: usize| {
+            let (xs, ys) = self.prompt(b);
+            stable_id_of(xs.iter().chain(ys).flat_map(|v| v.to_le_bytes()))
+        };
+        (0..self.count()).into_par_iter().map(of).collect()
     }
 
     /// Mean square of all labels: the scale errors are measured on when E`[y²]` ≠ d.

@@ -3,8 +3,9 @@
 pub mod recorded;
 mod resolve;
 pub mod steps;
+pub mod task;
 
-pub use resolve::{Resolved, build, resolve};
+pub use resolve::{Resolved, build, build_for, resolve};
 
 use std::fmt;
 

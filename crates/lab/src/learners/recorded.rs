@@ -1,19 +1,18 @@
 //! Predictions that were made once: by a network whose weights are not kept, or by another program.
 //!
 //! Two files hold them: `.npz` with `steps` `[s]` and `values` `[s,b,n]`, as `iclab predict` and NumPy write it, and
-//! `predictions.safetensors` in single precision, which also knows the prompts it was asked.
+//! `predictions.safetensors` in single precision. Both know the prompts they were made for by a fingerprint each.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use engine::hash::stable_id_of;
 use engine::model::checkpoint;
 use ndarray::{Array3, Array4, Axis, Ix1, Ix3};
 use safetensors::tensor::Dtype;
 
 use super::steps::Steps;
 use super::{Learner, Trajectory, Unit};
-use crate::data::npz::Reader;
+use crate::data::npz::{FINGERPRINT, Reader};
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::registry::Id;
@@ -26,8 +25,8 @@ pub struct Recorded {
     steps: Steps,
     /// `[step, prompt, t]`
     values: Array3<f64>,
-    /// One per prompt, so that they are never compared with the labels of others; none where the file has none.
-    marks: Option<Vec<u64>>,
+    /// Of the prompts it was asked ([`Prompts::fingerprint`]); none where the file has none.
+    fingerprint: Option<Vec<u64>>,
 }
 
 /// Two tensors, and an entry of the metadata.
@@ -43,8 +42,8 @@ impl Recorded {
     pub fn of(learner: &dyn Learner, prompts: &Prompts) -> Result<Recorded> {
         let steps = learner.default_steps();
         let values = learner.trajectory(prompts, &steps)?.values.mapv(|v| f64::from(v as f32));
-        let marks = (0..prompts.count()).map(|b| mark(prompts, b)).collect();
-        Ok(Recorded { name: learner.id().to_string(), unit: Unit::Layer, steps, values, marks: Some(marks) })
+        let fingerprint = Some(prompts.fingerprint());
+        Ok(Recorded { name: learner.id().to_string(), unit: Unit::Layer, steps, values, fingerprint })
     }
 
     /// Reads a file of either kind as the learner `file:PATH`.
@@ -79,13 +78,36 @@ impl Recorded {
             )));
         }
         let steps = Steps::new(steps.iter().map(|s| *s as u64).collect())?;
-        Ok(Recorded { name, unit: Unit::Step, steps, values, marks: None })
+        let diverged = match reader.has("diverged") {
+            true => reader.array::<Ix1>("diverged", &["step"])?.to_vec(),
+            false => Vec::new(),
+        };
+        check_finite(&values, &diverged).map_err(bad)?;
+        let fingerprint = reader.has(FINGERPRINT).then(|| reader.bits(FINGERPRINT)).transpose()?;
+        if let Some(found) = fingerprint.as_ref().filter(|found| found.len() != values.dim().1) {
+            let (found, wanted) = (found.len(), values.dim().1);
+            return Err(bad(format!(
+                "array 'fingerprint' is of {found} prompts but 'values' of {wanted}; accepted: as many"
+            )));
+        }
+        Ok(Recorded { name, unit: Unit::Step, steps, values, fingerprint })
+    }
+
+    /// What the user should know before its predictions are believed, a sentence.
+    pub fn warning(&self) -> Option<String> {
+        let name = &self.name;
+        self.fingerprint.is_none().then(|| {
+            format!(
+                "{name} has no array 'fingerprint', so nothing shows that it was made for these prompts; carry the one \
+                 of the prompts' file on, as fingerprint=p[\"fingerprint\"]"
+            )
+        })
     }
 
     /// Writes `predictions.safetensors`, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
         let values: Vec<u8> = self.values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect();
-        let marks: Vec<u8> = self.marks.iter().flatten().flat_map(|m| m.to_le_bytes()).collect();
+        let marks: Vec<u8> = self.fingerprint.iter().flatten().flat_map(|m| m.to_le_bytes()).collect();
         let (s, b, t) = self.values.dim();
         let all =
             [(VALUES.into(), Dtype::F32, vec![s, b, t], values), (MARKS.into(), Dtype::U64, vec![b], marks)];
@@ -123,22 +145,56 @@ impl Recorded {
         let number = |v: &[u8; 4]| f64::from(f32::from_le_bytes(*v));
         let numbers = values.data().as_chunks::<4>().0.iter().map(number).collect();
         let values = Array3::from_shape_vec((s, b, t), numbers).map_err(|e| e.to_string())?;
+        check_finite(&values, &[])?;
         let marks = marks.data().as_chunks::<8>().0.iter().map(|m| u64::from_le_bytes(*m)).collect();
-        Ok(Recorded { name: name.into(), unit: Unit::Layer, steps, values, marks: Some(marks) })
+        Ok(Recorded { name: name.into(), unit: Unit::Layer, steps, values, fingerprint: Some(marks) })
     }
 
-    /// Whether it was asked these prompts, in this order, from the first on; `None` where the file does not say.
-    fn knows(&self, prompts: &Prompts) -> Option<bool> {
-        let marks = self.marks.as_ref()?;
-        let same = |b: usize| mark(prompts, b) == marks[b];
-        let fits = prompts.points() == self.values.dim().2 && prompts.count() <= marks.len();
-        Some(fits && (0..prompts.count()).all(same))
+    /// Refuses prompts that it was not asked: they must be its own, in this order, from the first on. A file without a
+    /// fingerprint cannot tell.
+    fn check(&self, prompts: &Prompts) -> Result<()> {
+        let Some(known) = &self.fingerprint else { return Ok(()) };
+        let asked = prompts.fingerprint();
+        let (_, most, points) = self.values.dim();
+        let others = asked.iter().zip(known).filter(|(asked, known)| asked != known).count();
+        let why = if prompts.points() != points {
+            format!("prompts of {} points, and it was made for {points}", prompts.points())
+        } else if others > 0 {
+            format!(
+                "other prompts than it was made for: the fingerprints of {others} of {} differ",
+                asked.len()
+            )
+        } else if asked.len() > most {
+            format!("{} prompts, and it was made for {most}", asked.len())
+        } else {
+            return Ok(());
+        };
+        let accepted = match self.name.starts_with("file:") {
+            true => "the file of its prompts, as --prompts PROMPTS.npz",
+            false => {
+                "the first evaluation prompts of seed 0, as its weights are not kept; train it to ask more"
+            }
+        };
+        Err(Error::BadData(format!("{} on {why}; accepted: {accepted}", self.name)))
     }
 }
 
-fn mark(prompts: &Prompts, b: usize) -> u64 {
-    let (xs, ys) = prompts.prompt(b);
-    stable_id_of(xs.iter().chain(ys).flat_map(|v| v.to_le_bytes()))
+/// Refuses predictions that are not finite, unless the file itself says on how many prompts it `diverged` at each step, as
+/// iclab predict does: one such number would silently take its prompt out of every mean.
+fn check_finite(values: &Array3<f64>, diverged: &[f64]) -> Result<(), String> {
+    let lost = |s: usize| {
+        let rows = values.index_axis(Axis(0), s);
+        rows.rows().into_iter().filter(|row| row.iter().any(|v| !v.is_finite())).count()
+    };
+    let said = |s: usize| diverged.get(s).copied().unwrap_or(0.0);
+    let Some(step) = (0..values.dim().0).find(|&s| lost(s) as f64 > said(s)) else { return Ok(()) };
+    let wrong = |((s, ..), v): &((usize, usize, usize), &f64)| *s >= step && !v.is_finite();
+    let count = values.iter().filter(|v| !v.is_finite()).count();
+    let Some(((s, b, t), value)) = values.indexed_iter().find(wrong) else { return Ok(()) };
+    Err(format!(
+        "array 'values' is {value} at [{s}, {b}, {t}] (step, prompt, point), one of {count} such numbers; accepted: \
+         finite numbers"
+    ))
 }
 
 impl Learner for Recorded {
@@ -155,12 +211,7 @@ impl Learner for Recorded {
     }
 
     fn trajectory(&self, prompts: &Prompts, steps: &Steps) -> Result<Trajectory> {
-        let known = self.knows(prompts);
-        if known == Some(false) {
-            let why = "its weights are not kept, only what it said to the first evaluation prompts of seed 0; \
-                       train it to ask more";
-            return Err(self.unsupported("predict on other prompts", why));
-        }
+        self.check(prompts)?;
         let row = |step: &u64| {
             self.steps.position(*step).ok_or_else(|| Error::BadSteps {
                 text: steps.to_string(),
@@ -173,7 +224,7 @@ impl Learner for Recorded {
         };
         let rows = steps.as_slice().iter().map(row).collect::<Result<Vec<_>>>()?;
         let mut values = self.values.select(Axis(0), &rows);
-        if known == Some(true) {
+        if self.fingerprint.is_some() {
             values = values.slice(ndarray::s![.., ..prompts.count(), ..]).to_owned();
         }
         Trajectory::new(self.id(), self.unit, steps.clone(), values, prompts)

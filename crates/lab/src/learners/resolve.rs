@@ -7,6 +7,7 @@ use super::recorded::Recorded;
 use crate::Progress;
 use crate::constructions::{Constructed, file};
 use crate::error::{Error, Result};
+use crate::networks::experiment::TaskSpec;
 use crate::networks::{find, models};
 use crate::probe::{self, NamedNetwork};
 use crate::solvers;
@@ -37,23 +38,32 @@ pub struct Resolved {
 /// # Ok::<(), lab::Error>(())
 /// ```
 pub fn build(name: &str, progress: Progress) -> Result<Resolved> {
+    build_for(name, None, progress)
+}
+
+/// The same for prompts of a task, to which a network that does not say its own gets its read-outs fitted.
+pub fn build_for(name: &str, asked: Option<&TaskSpec>, progress: Progress) -> Result<Resolved> {
     let alone = |learner: Box<dyn Learner>| Resolved { learner, notes: Vec::new() };
     Ok(match name.split_once(':') {
-        Some(("file", path)) => alone(Box::new(Recorded::open(Path::new(path))?)),
+        Some(("file", path)) => {
+            let recorded = Recorded::open(Path::new(path))?;
+            let notes = recorded.warning().into_iter().collect();
+            Resolved { learner: Box::new(recorded), notes }
+        }
         Some(("construct", path)) => alone(Box::new(Constructed::new(name, file::read(Path::new(path))?))),
-        Some(("run", text)) => network(text, progress)?,
+        Some(("run", text)) => network(text, asked, progress)?,
         _ => alone(solvers::build(name).map_err(|error| meant(name, error))?),
     })
 }
 
 /// A network, or what it predicted where only that is kept.
-fn network(text: &str, progress: Progress) -> Result<Resolved> {
+fn network(text: &str, asked: Option<&TaskSpec>, progress: Progress) -> Result<Resolved> {
     let named = NamedNetwork::parse(text)?;
     if models::only_recorded(&named.found.path) {
         let learner = Recorded::read(&named.found.path.join(Recorded::FILE), text)?;
         return Ok(Resolved { learner: Box::new(learner), notes: named.found.note.into_iter().collect() });
     }
-    let (probed, notes) = probe::build(text, progress)?;
+    let (probed, notes) = probe::build(text, asked, progress)?;
     Ok(Resolved { learner: Box::new(probed), notes })
 }
 

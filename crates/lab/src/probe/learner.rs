@@ -8,6 +8,7 @@ use super::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Options, Probed, R
 use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::Result;
+use crate::networks::experiment::TaskSpec;
 use crate::networks::{Found, find};
 use crate::registry::{Setting, Settings, Spec};
 
@@ -71,8 +72,9 @@ impl NamedNetwork {
     }
 }
 
-/// Builds the network of a text (what follows `run:`). Also returns what the user should know, in full sentences.
-pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
+/// Builds the network of a text (what follows `run:`) for prompts of a task, if it is known. Also returns what the user should
+/// know, in full sentences.
+pub fn build(text: &str, asked: Option<&TaskSpec>, progress: Progress) -> Result<(Probed, Vec<String>)> {
     let NamedNetwork { found, own, settings, .. } = NamedNetwork::parse(text)?;
     let mut ablations = Vec::new();
     for name in std::iter::once(ABLATE).chain(OLDER.map(|(name, ..)| name)) {
@@ -83,8 +85,12 @@ pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
     let options = Options { raw: settings.flag("raw")?, ..Options::default() };
     let trained = settings.choice("readout", &[("fitted", false), ("trained", true)])?;
     let network = load(&found.path)?;
-    let (mut probed, task, seed, notes) = if own || trained {
-        let (task, seed) = (network.task_or_usual(), network.seed_or_zero());
+    if let Some(asked) = asked {
+        network.check_size(asked)?;
+    }
+    let known = network.task.is_some();
+    let (mut probed, task, seed, mut notes) = if own || trained {
+        let (task, seed) = (network.known_task(), network.seed_or_zero());
         let notes = network.unfinished().iter().map(|run| run.to_string()).collect();
         let probed = match own {
             true => Probed::own(format!("{}{OWN}", network.name), network.weights),
@@ -92,9 +98,19 @@ pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
         };
         (probed, task, seed, notes)
     } else {
-        let LoadedProbe { probed, task, seed, notes, .. } = network.probe(None, &options, progress)?;
+        let task = network.task_to_fit(asked);
+        let LoadedProbe { probed, task, seed, notes, .. } = network.probe(task, &options, progress)?;
         (probed, task, seed, notes)
     };
+    let of_read_outs = !(own || trained || known);
+    if known || of_read_outs {
+        let what = if of_read_outs { "its read-outs were fitted to" } else { "it was trained on" };
+        notes.extend(
+            asked
+                .and_then(|asked| beyond(&task, asked))
+                .map(|other| format!("{}: {what} {other}", probed.id)),
+        );
+    }
     if options.raw && !trained && !own {
         probed.id.given.insert("raw".into(), "true".into());
     }
@@ -108,4 +124,20 @@ pub fn build(text: &str, progress: Progress) -> Result<(Probed, Vec<String>)> {
         probed = probed.ablated(&ablations, means.as_ref())?;
     }
     Ok((probed, found.note.into_iter().chain(notes).collect()))
+}
+
+/// Where the prompts asked for are other than those a network knows, in words; fewer points are no other prompts.
+fn beyond(known: &TaskSpec, asked: &TaskSpec) -> Option<String> {
+    let mut other = Vec::new();
+    let mut differs = |differs: bool, known: String, asked: String| {
+        if differs {
+            other.push(format!("{known} (here {asked})"));
+        }
+    };
+    let (k, a) = (known, asked);
+    differs(k.function != a.function, k.function.clone(), a.function.clone());
+    differs(k.inputs != a.inputs, format!("{} inputs", k.inputs), a.inputs.clone());
+    differs(k.dim != a.dim, format!("{} dimensions", k.dim), a.dim.to_string());
+    differs(k.points < a.points, format!("{} points", k.points), a.points.to_string());
+    (!other.is_empty()).then(|| other.join(", "))
 }

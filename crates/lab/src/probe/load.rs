@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::interchange;
+use engine::model::networks::Network;
 
 use super::saved::{SavedReadOuts, beside, hash};
 use super::{Options, Probed};
@@ -90,9 +91,52 @@ pub fn load(path: &Path) -> Result<LoadedNetwork> {
 }
 
 impl LoadedNetwork {
-    /// What it was trained on, or else the paper's task.
-    pub fn task_or_usual(&self) -> TaskSpec {
-        self.task.clone().unwrap_or_else(|| usual_task(self.weights.network.features()))
+    /// What it was trained on; else what read-outs beside it were fitted to; else the paper's task, as far as it can hold it.
+    pub fn known_task(&self) -> TaskSpec {
+        self.task.clone().or_else(|| self.saved_task()).unwrap_or_else(|| self.usual_task())
+    }
+
+    /// The paper's task in as many dimensions as it reads, and at most as many points as it can hold.
+    pub fn usual_task(&self) -> TaskSpec {
+        let usual = usual_task(self.weights.network.features());
+        TaskSpec { points: usual.points.min(self.most_points()), ..usual }
+    }
+
+    /// What saved read-outs of these weights were fitted to.
+    fn saved_task(&self) -> Option<TaskSpec> {
+        let saved = SavedReadOuts::read(&beside(&self.checkpoint)).ok()?;
+        (saved.checkpoint == hash(&self.weights) && saved.fits(&self.weights)).then_some(saved.task)
+    }
+
+    /// The task to fit read-outs to when prompts of `asked` will come: none where the network or saved read-outs say theirs.
+    pub(super) fn task_to_fit(&self, asked: Option<&TaskSpec>) -> Option<TaskSpec> {
+        let fresh = self.task.is_none() && self.saved_task().is_none();
+        asked.filter(|_| fresh).cloned()
+    }
+
+    /// Refuses prompts that do not fit into the network.
+    pub fn check_size(&self, asked: &TaskSpec) -> Result<()> {
+        let features = self.weights.network.features();
+        let refuse = |what: String, accepted: String| {
+            Err(Error::BadData(format!("prompts of {what} for {}; accepted: {accepted}", self.name)))
+        };
+        if asked.dim > features {
+            return refuse(format!("{} dimensions", asked.dim), format!("at most {features}"));
+        }
+        let most = self.most_points();
+        if asked.points > most {
+            let positions = format!("at most {most}, two of its positions each");
+            return refuse(format!("{} points", asked.points), positions);
+        }
+        Ok(())
+    }
+
+    /// Points per prompt that it can hold.
+    fn most_points(&self) -> usize {
+        match &self.weights.network {
+            Network::Gpt2(config) => config.positions / 2,
+            Network::Lstm(_) => usize::MAX,
+        }
     }
 
     /// Seed of its training, or else 0.
@@ -138,7 +182,8 @@ impl LoadedNetwork {
             }
             _ => {}
         }
-        let spec = asked.unwrap_or_else(|| usual_task(self.weights.network.features()));
+        let spec = asked.unwrap_or_else(|| self.usual_task());
+        self.check_size(&spec)?;
         let task = spec.build()?;
         let seed = self.seed_or_zero();
         let probed = Probed::fit_with(self.name, self.weights, &task, Seed(seed), options, progress)?;

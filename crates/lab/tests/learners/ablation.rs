@@ -147,7 +147,7 @@ fn parts_that_do_not_exist_are_refused() {
         let message = Ablation::parse(setting, value).unwrap_err().to_string();
         assert!(message.contains("accepted"), "{message}");
     }
-    let message = probe::build("none,skipp=1", &|_| ()).err().unwrap().to_string();
+    let message = probe::build("none,skipp=1", None, &|_| ()).err().unwrap().to_string();
     assert!(message.contains("did you mean skip"), "{message}");
 }
 

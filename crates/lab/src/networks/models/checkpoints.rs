@@ -40,7 +40,7 @@ pub fn of(dir: &Path, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>
 /// A kept checkpoint with a read-out for every layer.
 pub fn probed(checkpoint: &Path) -> Result<Probed> {
     let network = probe::load(checkpoint)?;
-    let (task, seed) = (network.task_or_usual().build()?, Seed(network.seed_or_zero()));
+    let (task, seed) = (network.known_task().build()?, Seed(network.seed_or_zero()));
     let options = Options { prompts: Some(FITTED), held_out: HELD_OUT, ..Options::default() };
     Probed::fit_with(network.name, network.weights, &task, seed, &options, &|_| ())
 }
