@@ -42,8 +42,8 @@ const TERMS: [(&str, &str); 19] = [
     ),
     (
         "floor",
-        "similarity floor: marks what two converged solvers share. The exact solution itself is this similar to an algorithm at \
-     its best step; a similarity near the floor says “both have converged”, not “the same algorithm”",
+        "similarity floor: marks what two converged solvers share. It is the similarity of the exact solution with an algorithm, \
+         or of two learners at their last steps; near it a similarity says “both have converged”, not “the same algorithm”",
     ),
     (
         "middle layers",

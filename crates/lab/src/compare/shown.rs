@@ -129,7 +129,7 @@ impl Comparison {
             format!("{} on {} inputs, d={}, {count} prompts", task.function, task.inputs, task.dim)
         };
         format!(
-            "{label}, {data}. {} Both at their last steps: {label} {:.4} (the similarity floor).",
+            "{label}, {data}. {} Floor, with both at their last steps: {label} {:.4}.",
             self.describe(),
             self.floor
         )

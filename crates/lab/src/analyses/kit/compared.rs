@@ -187,12 +187,10 @@ impl Compared {
     /// What the similarity floor is, in words.
     pub fn floor_words(&self, setting: &Setting) -> String {
         if self.floor.is_nan() {
-            return format!("{} is exact here, so there is no similarity floor. ", setting.exact.label);
+            return format!("No floor with {}: {} is exact here. ", self.baseline.label, setting.exact.label);
         }
-        format!(
-            "{} of {} with {} reaches {:.4} (the similarity floor): as much means only that both have converged. ",
-            self.map.label, setting.exact.label, self.baseline.label, self.floor
-        )
+        let (label, floor) = (self.map.label, self.floor);
+        format!("Floor with {}: {label} {floor:.4}, that of {}. ", self.baseline.label, setting.exact.label)
     }
 
     /// Best step of each fitted layer and what the later half of them would say, to explain a trend that is not found.
@@ -213,7 +211,7 @@ impl Compared {
     /// Why similarity may not prefer this algorithm to another one, in words.
     pub fn why_not_ahead_of(&self, other: &Compared) -> String {
         let exact = if self.floor.is_nan() {
-            "Where least squares is exact there is no similarity floor to compare with.".to_string()
+            "Where least squares is exact there is no floor to compare with.".to_string()
         } else {
             format!(
                 "The exact solution itself has {} {:.4} with {} and {:.4} with {}: near convergence any two solvers are this much alike.",

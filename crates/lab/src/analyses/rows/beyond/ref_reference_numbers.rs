@@ -7,10 +7,10 @@ use crate::compare::similarity::of_errors;
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "REF",
     order: 50,
-    title: "Do the algorithms give the reference numbers, and where is the similarity floor?",
+    title: "Do the algorithms give the reference numbers, and where is the floor?",
     summary: "Errors of Newton and gradient descent at t=40 and similarities of each to least squares, against \
               numbers found independently with 320 prompts. Means over late Newton steps are ruled by a few hard \
-              prompts, so their bounds are factors. The similarity floor: any two converged solvers are alike, \
+              prompts, so their bounds are factors. The floor: any two converged solvers are alike, \
               whatever their methods, so a high similarity at the end of a map says nothing about how they got \
               there.",
     run,

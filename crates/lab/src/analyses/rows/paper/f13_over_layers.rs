@@ -51,7 +51,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     }
     let caption = format!(
         "Left: similarity of errors ({} prompts). Right: similarity of induced weights. {}, 95 % bands. Newton and GD may stop at any \
-         step; online GD and OLS have only one. All converging candidates meet at the similarity floor.",
+         step; online GD and OLS have only one. All converging candidates meet at the floor.",
         lab.count, setting.words
     );
     note.figure("layers", "Similarity with each candidate at its best step", caption, panels);

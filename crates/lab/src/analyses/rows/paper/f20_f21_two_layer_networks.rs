@@ -116,7 +116,7 @@ fn run(lab: &Lab, note: &mut Notebook, network: &str, activation: &str, preparin
         [curves("Transformer", &of_layers), curves("GD on a two-layer network", &of_steps)],
     );
     let caption = format!(
-        "SimE of every layer with GD on a two-layer network, η = 0.003 ({about}). Both at their last: {:.3}.",
+        "SimE of every layer with GD on a two-layer network, η = 0.003 ({about}). Floor, with both at their last steps: SimE {:.3}.",
         found.floor
     );
     let title = "Similarity of errors with gradient descent, steps doubling";
