@@ -42,12 +42,14 @@ fn read_outs_are_fitted_once_and_used_by_compare() {
 fn reports_are_written_whole() {
     let (dir, run) = trained();
     let run = run.to_str().unwrap();
-    for (what, figure) in [("--interventions", "interventions-heads"), ("--over-training", "emergence-maps")]
-    {
+    let without = ("--interventions", "interventions-heads", "the error after all pairs grows most");
+    let along = ("--over-training", "emergence-maps", "The last layer matches Newton step");
+    for (what, figure, answer) in [without, along] {
         says(&done(dir.path(), &["probe", run, what, "--look", "16", "--out", "report"]), &["Newton"]);
         for ending in ["svg", "png", "csv"] {
             assert!(dir.path().join(format!("report/figures/{figure}.{ending}")).is_file());
         }
+        says(&read(dir.path().join("report/index.html")), &[answer]);
     }
 }
 

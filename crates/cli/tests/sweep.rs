@@ -318,11 +318,13 @@ fn a_collection_has_every_run_its_means_and_a_figure_per_axis() {
     }
     let page = read(out.join("index.html"));
     says(&page, &["Two rates, two seeds.", "4 of 4 points"]);
+    says(&page, &["All 4 runs are finished. Error/d after all pairs is from"]);
     assert!(std::fs::metadata(out.join("points.npz")).unwrap().len() > 1000);
     // A collection of some of the runs says so, and replaces the older one.
     std::fs::write(dir.path().join("plan.toml"), PLAN.replace("to = 1", "to = 2")).unwrap();
     let said = ended(dir.path(), "sweep collect plan.toml --out out --prompts 64", 0).1;
     says(&said, &["4 of 6 points are finished"]);
+    says(&read(out.join("index.html")), &["4 of 6 runs are finished.", "only those are collected"]);
 }
 
 #[test]

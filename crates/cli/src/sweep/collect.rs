@@ -53,11 +53,14 @@ pub fn run(args: &CollectArgs) -> Result<()> {
     let outcome = sweeps::outcome(sweep, &measured);
     let title = format!("Sweep {}", sweep.name);
     let points = outcome.tables[0].clone();
+    let (finished, all) = (measured.len(), sweep.points.len());
+    let summary = format!("{} {finished} of {all} points are finished and shown here.", sweep.about);
     let findings = Findings {
         analysis: "sweep".into(),
         title: title.clone(),
-        summary: sweep.about.clone(),
+        summary: summary.clone(),
         answer: sweeps::answer(sweep, &measured),
+        notes: unfinished(finished, all).into_iter().collect(),
         claims: outcome.claims,
         figures: outcome.figures,
         tables: outcome.tables,
@@ -72,12 +75,7 @@ pub fn run(args: &CollectArgs) -> Result<()> {
     };
     let about = report::About {
         title,
-        purpose: format!(
-            "{} {} of {} points are finished and shown here.",
-            sweep.about,
-            measured.len(),
-            sweep.points.len()
-        ),
+        purpose: summary,
         command: format!("iclab sweep collect PLAN --prompts {}", args.prompts),
         prompts: args.prompts as usize,
         seconds: findings.seconds,
@@ -117,8 +115,11 @@ fn measure(args: &CollectArgs, folder: &SweepFolder) -> Result<Vec<Measured>> {
             ),
         ));
     }
-    if measured.len() < count {
-        eprintln!("note: {} of {count} points are finished, and only those are collected", measured.len());
-    }
+    unfinished(measured.len(), count).into_iter().for_each(|note| eprintln!("note: {note}"));
     Ok(measured)
+}
+
+/// What a reader must know when points are missing.
+fn unfinished(finished: usize, all: usize) -> Option<String> {
+    (finished < all).then(|| format!("{finished} of {all} points are finished, and only those are collected"))
 }

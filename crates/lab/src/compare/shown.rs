@@ -194,3 +194,43 @@ impl Comparison {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::prompts::Task;
+    use crate::data::seed::Seed;
+    use crate::learners::steps::Steps;
+    use crate::solvers;
+
+    /// Newton against an algorithm, resampled.
+    fn newton_against(name: &str, steps: &Steps) -> Comparison {
+        let prompts = Task::new("linear", "gaussian", 5, 16).unwrap().sample(Seed(2), "eval", 0, 48);
+        let path =
+            |name: &str, steps: &Steps| solvers::build(name).unwrap().trajectory(&prompts, steps).unwrap();
+        let (newton, other) = (path("newton", &Steps::range(0, 16)), path(name, steps));
+        Comparison::of_errors(&newton, &other, &prompts).unwrap().resampled(Seed(0))
+    }
+
+    #[test]
+    fn an_answer_has_the_rate_and_the_closest_steps() {
+        let gd = newton_against("gd", &Steps::powers_of_two(0, 12)).over((3, 14));
+        let said = gd.answer();
+        let rate = gd.per_step(Trend::Exponential);
+        let start = format!(
+            "From iteration 3 to 14 each iteration of Newton doubles the iterations of GD {:.2} times (95 %:",
+            rate.value
+        );
+        assert!(said.starts_with(&start), "{said}");
+        let itself = newton_against("newton", &Steps::range(0, 16)).answer();
+        assert!(itself.contains("is worth 1.00 iterations of Newton"), "{itself}");
+        assert!(itself.contains("SimE 1.0000."), "{itself}");
+    }
+
+    #[test]
+    fn without_a_rate_an_answer_says_so() {
+        let said = newton_against("ols", &Steps::single(1)).answer();
+        assert!(!said.starts_with("From"), "one step has no rate: {said}");
+        assert!(said.contains("Closest: iteration") && said.contains("and OLS, SimE 0."), "{said}");
+    }
+}
