@@ -6,7 +6,9 @@ const $$ = (selector, of = document) => [...of.querySelectorAll(selector)];
 const forward = () => {
   const name = decodeURIComponent(location.hash.slice(1)).replace(/[^A-Za-z0-9-]/g, "-");
   if (!name || document.getElementById(name)) return;
+  if (!Object.keys(PLACES).length) return;
   if (name === "ledger") return location.replace("ledger.html");
+  if (name === "undefined") return location.replace("ledger.html#show=undefined");
   const page = Object.keys(PLACES).find((page) => PLACES[page].split(" ").includes(name));
   if (page) location.replace(`${page}#${name}`);
 };
