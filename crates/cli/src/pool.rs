@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use lab::networks::devices::Device;
 use lab::networks::pool::{self, Job, JobOutcome, Watch};
-use lab::networks::runs::{self, Metrics};
+use lab::networks::runs::{self, CheckpointEvery, Metrics};
 
 use crate::device::{Chosen, Devices};
 use crate::error::Result;
@@ -24,6 +24,8 @@ pub struct Pool<'a> {
     pub on_cpu: usize,
     /// Whether bars say the run, because there are several.
     pub several: bool,
+    /// When checkpoints are taken, instead of what experiments say.
+    pub checkpoint_every: Option<CheckpointEvery>,
     /// Whether each run's result is printed when it is known.
     pub printing: bool,
 }
@@ -52,6 +54,7 @@ impl Pool<'_> {
             on_cpu: self.on_cpu,
             may_fall_back: self.devices.may_fall_back(),
             several: self.several,
+            checkpoint_every: self.checkpoint_every,
             watch: &shown,
         };
         let placed: Vec<(&Job, Device)> =

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lab::networks::pool::{self, Job, JobOutcome, LARGEST_SEED, Wanted};
-use lab::networks::runs;
+use lab::networks::runs::{self, CheckpointEvery};
 use serde_json::{Value, json};
 
 use crate::device::DeviceArgs;
@@ -43,6 +43,11 @@ pub struct TrainArgs {
     /// Runs at once on a CUDA device; all of them when left out
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     jobs: Option<u32>,
+    /// Save a checkpoint after so much time or so many steps: 30s, 5min, 1000
+    ///
+    /// Left out, the experiment's checkpoint_every counts, or else half a minute.
+    #[arg(long, value_name = "TIME|STEPS")]
+    checkpoint_every: Option<CheckpointEvery>,
     /// Directory of all runs
     #[arg(long, default_value = "runs")]
     runs: PathBuf,
@@ -70,6 +75,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
             on_cuda: args.jobs.map(|jobs| jobs as usize),
             on_cpu: 1,
             several: jobs.len() > 1,
+            checkpoint_every: args.checkpoint_every,
             printing: jobs.len() > 1 && !args.json,
         };
         let trained = pool.train(&left.iter().map(|&i| &jobs[i]).collect::<Vec<_>>())?;

@@ -51,8 +51,11 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bits() {
     let killed = tiny(TINY);
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut kills = 0;
+    // Few writes, so that kills come between them; a write after every step, so that they come during one; by the clock.
+    let commands = ["", " --checkpoint-every 1", " --checkpoint-every 0.003s"]
+        .map(|more| format!("train tiny.toml{more}"));
     for attempt in 0..2000 {
-        let mut child = command(killed.path(), "train tiny.toml").spawn().unwrap();
+        let mut child = command(killed.path(), &commands[attempt % commands.len()]).spawn().unwrap();
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         // The first attempts die early; then one may live to the end.
         if attempt < 26 {
@@ -75,6 +78,22 @@ fn a_run_killed_at_random_moments_ends_with_the_same_bits() {
     }
     assert!(kills >= 20, "only {kills} kills");
     assert!(essence(&only_run(killed.path())) == expected, "{kills} kills changed the run");
+}
+
+#[test]
+fn checkpoints_are_taken_by_the_clock_unless_steps_are_asked_for() {
+    let dir = tiny(&of_steps(1_000_000).replace("checkpoint_every = 11\n", ""));
+    for every in ["0.05s", "3"] {
+        let line = format!("train tiny.toml --checkpoint-every {every}");
+        let mut child = command(dir.path(), &line).spawn().unwrap();
+        wait_for("a checkpoint", || holds(dir.path(), "checkpoint.safetensors"));
+        let first = modified(only_run(dir.path()).join("checkpoint.safetensors"));
+        wait_for("another", || modified(only_run(dir.path()).join("checkpoint.safetensors")) != first);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_file(only_run(dir.path()).join("checkpoint.safetensors")).unwrap();
+    }
+    refused_with(dir.path(), "train tiny.toml --checkpoint-every 3h", &["--checkpoint-every", "3h", "30s"]);
 }
 
 #[cfg(unix)]

@@ -31,6 +31,7 @@ pub fn run(args: &RunArgs, folder: &SweepFolder) -> Result<()> {
             on_cuda: Some(args.jobs.map_or(ON_CUDA, |jobs| jobs as usize)),
             on_cpu: args.jobs.map_or(cores.min(MOST_ON_CPU), |jobs| jobs as usize),
             several: true,
+            checkpoint_every: None,
             printing: true,
         };
         outcomes = pool.train(&jobs.iter().collect::<Vec<_>>())?;

@@ -72,8 +72,15 @@ pub fn run(args: &TaskArgs) -> Result<()> {
 fn train(args: &TaskArgs, job: &Job) -> Result<JobOutcome> {
     let devices = args.device.devices()?;
     let root = job.dir.parent().unwrap_or(&job.dir);
-    let pool =
-        Pool { runs: root, devices: &devices, on_cuda: None, on_cpu: 1, several: false, printing: false };
+    let pool = Pool {
+        runs: root,
+        devices: &devices,
+        on_cuda: None,
+        on_cpu: 1,
+        several: false,
+        checkpoint_every: None,
+        printing: false,
+    };
     let begun = Instant::now();
     loop {
         let outcome = pool.train(&[job])?.pop().unwrap_or(JobOutcome::NotBegun);

@@ -13,7 +13,8 @@
 //! let runs = Path::new("runs");
 //! let wanted = Wanted { steps: None, seed: None, seeds: 2 };
 //! let jobs = pool::jobs(&["experiments/miniature.toml".into()], &wanted, runs)?;
-//! let pool = Pool { runs, on_cuda: 0, on_cpu: 2, may_fall_back: false, several: true, watch: &Silent };
+//! let (may_fall_back, several, checkpoint_every) = (false, true, None);
+//! let pool = Pool { runs, on_cuda: 0, on_cpu: 2, may_fall_back, several, checkpoint_every, watch: &Silent };
 //! let placed: Vec<_> = jobs.iter().map(|job| (job, Device::Cpu)).collect();
 //! for (job, outcome) in jobs.iter().zip(pool.train(&placed)?) {
 //!     println!("{}", outcome.sentence(job));
@@ -33,7 +34,8 @@ use crate::error::{Error, Result};
 use crate::findings::numbers::grouped;
 use crate::networks::devices::Device;
 use crate::networks::experiment::Experiment;
-use crate::networks::runs::{self, Metrics, Run, RunResult, Stopped};
+use crate::networks::runs::{self, CheckpointEvery, Metrics, Run, RunResult, Stopped};
+use crate::networks::train::StepReport;
 
 /// The largest seed that an experiment file can hold.
 pub const LARGEST_SEED: u64 = i64::MAX as u64;
@@ -134,6 +136,8 @@ pub struct Pool<'a> {
     pub may_fall_back: bool,
     /// Whether a request to stop leaves runs that are not begun yet; a lone run takes a step first.
     pub several: bool,
+    /// When checkpoints are taken, instead of what experiments say.
+    pub checkpoint_every: Option<CheckpointEvery>,
     /// What hears of them.
     pub watch: &'a dyn Watch,
 }
@@ -195,7 +199,8 @@ impl Pool<'_> {
             opened => opened?,
         };
         self.watch.begun(k, run.done());
-        let stopped = run.train(|| self.watch.stop(), |step, _, row| self.watch.stepped(k, step, row))?;
+        let stepped = |step: u64, _: &StepReport, row: Option<&Metrics>| self.watch.stepped(k, step, row);
+        let stopped = run.train(self.checkpoint_every, || self.watch.stop(), stepped)?;
         Ok(match stopped {
             Stopped::Finished(result) => JobOutcome::Finished(result),
             Stopped::Interrupted(step) => JobOutcome::Interrupted(step),

@@ -140,7 +140,7 @@ fn trained(dir: &Path, seed: u64) -> std::path::PathBuf {
     let network = "kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8\npositions = 20";
     let experiment = experiment(network, 4, seed);
     let mut run = Run::open(dir, &experiment, &lab::networks::devices::Device::Cpu).unwrap();
-    assert!(matches!(run.train(|| false, |_, _, _| ()).unwrap(), Stopped::Finished(_)));
+    assert!(matches!(run.train(None, || false, |_, _, _| ()).unwrap(), Stopped::Finished(_)));
     run.dir.clone()
 }
 

@@ -37,8 +37,8 @@ impl Experiment {
         if t.batch == 0 || t.batch > 1 << 20 {
             return bad("training.batch", t.batch, "1 to 1048576");
         }
-        let counts =
-            [("steps", t.steps), ("log_every", t.log_every), ("checkpoint_every", t.checkpoint_every)];
+        let checkpoint_every = t.checkpoint_every.unwrap_or(1);
+        let counts = [("steps", t.steps), ("log_every", t.log_every), ("checkpoint_every", checkpoint_every)];
         match counts.iter().find(|(_, count)| *count == 0) {
             Some((field, _)) => bad(&format!("training.{field}"), 0, "at least 1"),
             None => Ok(()),

@@ -84,7 +84,10 @@ impl Experiment {
 
     /// 16 hex digits that name this experiment on every machine (FNV-1a over its TOML).
     pub fn hash(&self) -> String {
-        format!("{:016x}", stable_id(&self.to_toml()))
+        let mut named = self.clone();
+        // What absence once meant: runs keep the names that they were begun under.
+        named.training.checkpoint_every.get_or_insert(1000);
+        format!("{:016x}", stable_id(&named.to_toml()))
     }
 }
 
@@ -109,5 +112,22 @@ fn not_there(path: &Path, error: std::io::Error) -> Error {
             format!("there is no such file, and no experiment of that name inside iclab; {hint}"),
         ),
         None => Error::file("read", path)(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_keep_the_names_that_they_were_begun_under() {
+        let file = |name: &str| Path::new("../../experiments").join(name);
+        let mut named = Experiment::read(&file("r1-fast.toml")).unwrap();
+        named.training.steps = 3;
+        assert_eq!(named.training.checkpoint_every, None);
+        assert_eq!(named.hash(), "9ab1b6b03fd2a302");
+        named.training.checkpoint_every = Some(500);
+        assert_ne!(named.hash(), "9ab1b6b03fd2a302");
+        assert_eq!(Experiment::read(&file("miniature.toml")).unwrap().hash(), "9c6461978fa1c348");
     }
 }

@@ -53,9 +53,9 @@ pub struct TrainingSpec {
     /// Steps between rows of metrics.
     #[serde(default = "log_every")]
     pub log_every: u64,
-    /// Steps between checkpoints.
-    #[serde(default = "checkpoint_every")]
-    pub checkpoint_every: u64,
+    /// Steps between checkpoints; by the clock when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<u64>,
     /// Checkpoints that are kept along the way, spread evenly over the logarithm of the step.
     #[serde(default)]
     pub keep: usize,
@@ -72,9 +72,6 @@ fn epsilon() -> f64 {
 }
 fn log_every() -> u64 {
     100
-}
-fn checkpoint_every() -> u64 {
-    1000
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -12,8 +12,10 @@
 //! ```
 //!
 //! run: trains and writes; metrics: rows of metrics.jsonl; log: log.txt; status: what a directory says to who only reads;
-//! listed: all runs of a folder; unfinished: what is said of a network whose training is not over.
+//! checkpoints: when they are taken and who writes them; listed: all runs of a folder; unfinished: what is said of a network
+//! whose training is not over.
 
+mod checkpoints;
 mod listed;
 mod log;
 mod metrics;
@@ -29,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::networks::devices::Device;
 use crate::networks::experiment::Experiment;
 
+pub use checkpoints::CheckpointEvery;
 pub use listed::{ListedRun, list};
 pub use log::{LOG, failure, host, last_lines, note_failure, utc};
 pub use metrics::{Metrics, read_metrics};

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use engine::model::checkpoint::{self, Checkpoint, write_whole};
 use engine::model::optim::OptimiserState;
 
+use super::checkpoints::{CheckpointEvery, Clock, Snapshot, Writer};
 use super::metrics::{Metrics, MetricsWriter, Window, keep_until};
 use super::{CHECKPOINT, DEVICE, KEPT, PLAN, RESULT, RunResult, begun_on, directory, log, status};
 use crate::error::{Error, Result};
@@ -66,18 +68,26 @@ impl Run {
     }
 
     /// Trains to the end, or until `stop` says so; `progress` hears of every step and of every row of metrics.
+    ///
+    /// Checkpoints are taken as `every` says, or else as the experiment does, and written by another thread. A kill at any
+    /// moment leaves a whole one: the last that was written.
     pub fn train(
         &mut self,
+        every: Option<CheckpointEvery>,
         stop: impl Fn() -> bool,
         mut progress: impl FnMut(u64, &StepReport, Option<&Metrics>),
     ) -> Result<Stopped> {
         let spec = self.experiment.training.clone();
         let mut metrics = MetricsWriter::open(&self.dir, self.done())?;
         let kept = spec.kept_steps();
+        let asked_for = spec.checkpoint_every.map(CheckpointEvery::Steps);
+        let mut clock = Clock::new(every.or(asked_for).unwrap_or_default());
+        let mut writer = Writer::start();
         while self.done() < spec.steps {
             let first = self.done();
-            let reports = self.trainer.advance(steps_until_pause(&spec, &kept, first))?;
+            let reports = self.trainer.advance(steps_until_pause(&spec, clock.steps(), &kept, first))?;
             let last = self.done();
+            writer.check()?;
             for (report, step) in reports.iter().zip(first + 1..) {
                 self.window.add(report);
                 let mut row = None;
@@ -85,21 +95,24 @@ impl Run {
                     row = Some(metrics.write(&self.experiment, &mut self.window, step, report)?);
                 }
                 if kept.binary_search(&step).is_ok() {
-                    self.save_kept(step)?;
+                    writer.write(self.snapshot_kept(step, &metrics)?)?;
                 }
                 progress(step, report, row.as_ref());
                 // Weights are those after the last of these steps: only there can anything be saved.
                 let asked = step == last && stop();
-                if asked || step.is_multiple_of(spec.checkpoint_every) || step == spec.steps {
-                    metrics.sync()?;
-                    self.save()?;
+                if asked || step == spec.steps || (step == last && clock.due(step, &writer)) {
+                    let begun = Instant::now();
+                    writer.write(self.snapshot(&metrics)?)?;
+                    clock.taken(begun);
                 }
                 if asked && step < spec.steps {
+                    writer.finish()?;
                     log::note(&self.dir, &format!("step {step}: saved and left, as asked"));
                     return Ok(Stopped::Interrupted(step));
                 }
             }
         }
+        writer.finish()?;
         // A GPU makes the error at the last pairs, which few hard prompts rule, exact to a percent or so.
         let on_gpu = self.trainer.device_bytes().is_some();
         let result = self.evaluate(if on_gpu { 25_600 } else { 1280 })?;
@@ -119,18 +132,28 @@ impl Run {
         ])
     }
 
-    fn save(&self) -> Result<()> {
-        let (path, trainer) = (self.dir.join(CHECKPOINT), &self.trainer);
-        let (params, optimiser) = (trainer.params()?, trainer.optimiser()?);
-        Ok(checkpoint::save(&path, &trainer.layout, &params, Some(&optimiser), &self.metadata())?)
+    /// The run as it is now, to go on from.
+    fn snapshot(&self, metrics: &MetricsWriter) -> Result<Snapshot> {
+        let optimiser = Some(self.trainer.optimiser()?.into_owned());
+        Ok(Snapshot { optimiser, ..self.weights_at(self.dir.join(CHECKPOINT), metrics)? })
     }
 
-    fn save_kept(&self, step: u64) -> Result<()> {
+    /// The weights as they are now, to be kept.
+    fn snapshot_kept(&self, step: u64, metrics: &MetricsWriter) -> Result<Snapshot> {
         let folder = self.dir.join(KEPT);
         fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
-        let path = folder.join(format!("step-{step:07}.safetensors"));
-        let (layout, params) = (&self.trainer.layout, self.trainer.params()?);
-        Ok(checkpoint::save(&path, layout, &params, None, &self.metadata())?)
+        self.weights_at(folder.join(format!("step-{step:07}.safetensors")), metrics)
+    }
+
+    fn weights_at(&self, path: PathBuf, metrics: &MetricsWriter) -> Result<Snapshot> {
+        Ok(Snapshot {
+            path,
+            layout: self.trainer.layout.clone(),
+            params: self.trainer.params()?.into_owned(),
+            optimiser: None,
+            metadata: self.metadata(),
+            metrics: metrics.handle()?,
+        })
     }
 
     fn evaluate(&self, prompts: usize) -> Result<RunResult> {
@@ -182,12 +205,13 @@ fn resume(
     Ok(((params, optimiser), window))
 }
 
-/// Steps until something has to be written: a row of metrics, a checkpoint, a kept one, or the end.
-fn steps_until_pause(spec: &TrainingSpec, kept: &[u64], done: u64) -> u64 {
+/// Steps until something has to be written: a row of metrics, a checkpoint every so many steps, a kept one, or the end.
+fn steps_until_pause(spec: &TrainingSpec, checkpoint_every: Option<u64>, kept: &[u64], done: u64) -> u64 {
     let multiple = |every: u64| (done / every + 1).saturating_mul(every);
     let kept = kept.iter().copied().find(|step| *step > done);
-    let next = [spec.steps, multiple(spec.log_every), multiple(spec.checkpoint_every)];
-    next.into_iter().chain(kept).min().map_or(1, |next| next - done)
+    let next = [spec.steps, multiple(spec.log_every)];
+    let others = checkpoint_every.map(multiple).into_iter().chain(kept);
+    next.into_iter().chain(others).min().map_or(1, |next| next - done)
 }
 
 #[cfg(test)]
@@ -198,11 +222,11 @@ mod tests {
     fn nothing_is_written_between_two_pauses() {
         let text = include_str!("../../../../../experiments/miniature.toml");
         let mut spec = Experiment::parse(text, Path::new("miniature.toml")).unwrap().training;
-        (spec.steps, spec.log_every, spec.checkpoint_every, spec.keep) = (1000, 30, 77, 9);
+        (spec.steps, spec.log_every, spec.keep) = (1000, 30, 9);
         let kept = spec.kept_steps();
         let (mut done, mut pauses) = (0, Vec::new());
         while done < spec.steps {
-            done += steps_until_pause(&spec, &kept, done);
+            done += steps_until_pause(&spec, Some(77), &kept, done);
             pauses.push(done);
         }
         let written = |step: &u64| {
