@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use lab::analyses::NotRun;
-use lab::findings::{Claim, Figure, Findings};
+use lab::findings::{Claim, Figure, Findings, Place};
 use serde::Serialize;
 
 use crate::{About, Counts, Drawn, Error, pages, table_csv};
@@ -25,6 +25,10 @@ struct Ledger<'a> {
 struct Group<'a> {
     analysis: &'a str,
     title: &'a str,
+    /// Where the paper has it.
+    paper: Option<&'a Place>,
+    /// What its claims say together.
+    answer: &'a str,
     seconds: f64,
     /// Whether the findings were kept from an earlier run with the same inputs.
     from_cache: bool,
@@ -38,6 +42,8 @@ impl Group<'_> {
         Group {
             analysis: &found.analysis,
             title: &found.title,
+            paper: found.paper.as_ref(),
+            answer: &found.answer,
             seconds: found.seconds,
             from_cache: about.kept.contains(&found.analysis),
             rerun: about.rerun(&found.analysis),

@@ -109,3 +109,21 @@ pub struct Findings {
     /// How long it took.
     pub seconds: f64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_of_earlier_versions_still_load() {
+        let old = r#"{"analysis": "F3", "title": "Layers", "summary": "Maps.", "figures": [], "tables": [], "seconds": 1.5,
+            "claims": [{"id": "F3.slope", "kind": "paper", "statement": "Steps per layer", "quoted": "3", "measured": 2.5,
+                        "interval": null, "bound": {"AtLeast": 2.0}, "verdict": "holds", "figure": null}]}"#;
+        let found: Findings = serde_json::from_str(old).unwrap();
+        assert_eq!((found.paper, found.answer, found.notes.len()), (None, String::new(), 0));
+        assert_eq!((&*found.claims[0].network, found.claims[0].kind), ("", Kind::Paper));
+        for kind in Kind::ALL {
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{}\"", kind.word()));
+        }
+    }
+}

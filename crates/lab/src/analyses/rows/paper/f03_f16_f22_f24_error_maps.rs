@@ -120,8 +120,8 @@ fn by_size(lab: &Lab, setting: &Setting, best: f64) -> Result<String> {
 fn linear_axis(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let gd = ISOTROPIC.errors(lab, Baseline { steps: "0..=1500/75", ..ISOTROPIC.gd })?;
     let caption = format!(
-        "SimE of every layer with GD ({}). Steps of gradient descent on an axis that is not logarithmic: the best matches bend \
-         upwards. A match at the upper end may lie beyond it. {}",
+        "SimE of every layer with GD ({}). Steps of gradient descent on an axis that is not logarithmic, as the paper has it: an \
+         exponential bends upwards. A match at the upper end may lie beyond it. {}",
         ISOTROPIC.words,
         gd.floor_words(&ISOTROPIC)
     );
