@@ -150,7 +150,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Probe(args) => probe::run(&args).map(|()| true),
         Command::Sample(args) => sample::run(&args).map(|()| true),
         Command::Predict(args) => predict::run(&args).map(|()| true),
-        Command::Import(args) => import::run(&args).map(|()| true),
+        Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args).map(|()| true),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args).map(|()| true),

@@ -60,9 +60,9 @@ impl Comparison {
     pub fn answer(&self) -> String {
         let (a, b) = self.names();
         let (one, other) = (one(self.map.a.unit), one(self.map.b.unit));
-        let rate = match &self.fit {
-            None => self.describe(),
-            Some(fit) => {
+        let rate = match self.rate() {
+            Err(why) => why,
+            Ok(fit) => {
                 let ends = fit.points.first().zip(fit.points.last());
                 let (first, last) = ends.map_or((0.0, 0.0), |(first, last)| (first.0, last.0));
                 let rate = fit.per_step(fit.trend);

@@ -90,6 +90,29 @@ pub fn load(path: &Path) -> Result<LoadedNetwork> {
     })
 }
 
+/// Points per prompt that a network can hold.
+fn most_points(network: &Network) -> usize {
+    match network {
+        Network::Gpt2(config) => config.positions / 2,
+        Network::Lstm(_) => usize::MAX,
+    }
+}
+
+/// Refuses prompts that do not fit into a network.
+pub(super) fn check_size(weights: &Weights, name: &str, dim: usize, points: usize) -> Result<()> {
+    let refuse = |what: String, accepted: String| {
+        Err(Error::BadData(format!("prompts of {what} for {name}; accepted: {accepted}")))
+    };
+    let (features, most) = (weights.network.features(), most_points(&weights.network));
+    if dim > features {
+        return refuse(format!("{dim} dimensions"), format!("at most {features}"));
+    }
+    if points > most {
+        return refuse(format!("{points} points"), format!("at most {most}, two of its positions each"));
+    }
+    Ok(())
+}
+
 impl LoadedNetwork {
     /// What it was trained on; else what read-outs beside it were fitted to; else the paper's task, as far as it can hold it.
     pub fn known_task(&self) -> TaskSpec {
@@ -99,7 +122,7 @@ impl LoadedNetwork {
     /// The paper's task in as many dimensions as it reads, and at most as many points as it can hold.
     pub fn usual_task(&self) -> TaskSpec {
         let usual = usual_task(self.weights.network.features());
-        TaskSpec { points: usual.points.min(self.most_points()), ..usual }
+        TaskSpec { points: usual.points.min(most_points(&self.weights.network)), ..usual }
     }
 
     /// What saved read-outs of these weights were fitted to.
@@ -116,27 +139,7 @@ impl LoadedNetwork {
 
     /// Refuses prompts that do not fit into the network.
     pub fn check_size(&self, asked: &TaskSpec) -> Result<()> {
-        let features = self.weights.network.features();
-        let refuse = |what: String, accepted: String| {
-            Err(Error::BadData(format!("prompts of {what} for {}; accepted: {accepted}", self.name)))
-        };
-        if asked.dim > features {
-            return refuse(format!("{} dimensions", asked.dim), format!("at most {features}"));
-        }
-        let most = self.most_points();
-        if asked.points > most {
-            let positions = format!("at most {most}, two of its positions each");
-            return refuse(format!("{} points", asked.points), positions);
-        }
-        Ok(())
-    }
-
-    /// Points per prompt that it can hold.
-    fn most_points(&self) -> usize {
-        match &self.weights.network {
-            Network::Gpt2(config) => config.positions / 2,
-            Network::Lstm(_) => usize::MAX,
-        }
+        check_size(&self.weights, &self.name, asked.dim, asked.points)
     }
 
     /// Seed of its training, or else 0.

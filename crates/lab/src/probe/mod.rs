@@ -15,6 +15,7 @@ mod fit;
 mod gram;
 mod learner;
 mod load;
+mod outputs;
 mod pass;
 mod read;
 mod saved;
@@ -31,6 +32,7 @@ pub use engine::model::ablation::Part;
 pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
 pub use learner::{NamedNetwork, SETTINGS, build};
 pub use load::{LoadedNetwork, LoadedProbe, load, usual_task};
+pub use outputs::{OUTPUT_TOLERANCE, OutputDifference, read_outputs};
 pub use read::{ReadOut, ReadPoint};
 pub use shown::{LayerLook, LayerTable, over_training, without_parts};
 
