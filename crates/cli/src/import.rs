@@ -6,7 +6,7 @@ use clap::Args;
 use engine::interchange::{self, Imported, InterchangeError};
 use engine::model::networks::Network;
 use lab::data::npz;
-use lab::findings::numbers::grouped;
+use lab::findings::numbers::{counted, grouped};
 use lab::networks::Weights;
 use lab::probe::{self, OUTPUT_TOLERANCE, OutputDifference};
 
@@ -101,12 +101,17 @@ pub fn described(model: &Imported) -> String {
         Network::Gpt2(config) => {
             let assumed = if model.heads_assumed { " (assumed; see --heads)" } else { "" };
             format!(
-                "GPT-2, {} layers, {} heads{assumed}, {} wide, {} inputs, {} positions",
-                config.layers, config.heads, config.width, config.features, config.positions
+                "GPT-2, {}, {}{assumed}, {} wide, {}, {} positions",
+                counted(config.layers, "layer", "layers"),
+                counted(config.heads, "head", "heads"),
+                config.width,
+                counted(config.features, "input", "inputs"),
+                config.positions
             )
         }
         Network::Lstm(config) => {
-            format!("LSTM, {} layers, {} wide, {} inputs", config.layers, config.width, config.features)
+            let layers = counted(config.layers, "layer", "layers");
+            format!("LSTM, {layers}, {} wide, {}", config.width, counted(config.features, "input", "inputs"))
         }
     };
     text += &format!("; {} parameters", grouped(model.params.len() as u64));

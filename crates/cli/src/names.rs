@@ -13,11 +13,12 @@ use lab::networks::runs::PLAN;
 use lab::networks::{RUNS, run_names};
 use lab::solvers::SOLVERS;
 
-/// A name and what it means.
+/// Names, each with what it means.
 type Names = Vec<(String, String)>;
+/// A command, one of its arguments, the names it takes, and whether files may stand there too.
+type Place = (&'static str, &'static str, fn() -> Names, bool);
 
-/// Arguments of commands that take names, what names, and whether files may stand there too.
-const PLACES: &[(&str, &str, fn() -> Names, bool)] = &[
+const PLACES: &[Place] = &[
     ("compare", "a", learners, true),
     ("compare", "b", learners, true),
     ("predict", "learner", learners, true),

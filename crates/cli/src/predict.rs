@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::Steps;
 use lab::data::npz;
+use lab::findings::numbers::counted;
 use lab::learners::task::task_of;
 use lab::learners::{self, Resolved};
 use lab::networks::experiment::TaskSpec;
@@ -52,8 +53,10 @@ pub fn run(args: &PredictArgs) -> Result<()> {
     spinner.finish_and_clear();
     npz::write_predictions(&args.out, &found, &prompts)?;
     let left = found.outcomes.iter().map(|o| o.diverged).max().unwrap_or(0);
-    let note = if left > 0 { format!("; diverged on up to {left} prompts") } else { String::new() };
+    let prompts = |count| counted(count, "prompt", "prompts");
+    let note = if left > 0 { format!("; diverged on up to {}", prompts(left)) } else { String::new() };
     let (_, b, n) = found.values.dim();
-    println!("{}: {} at steps {steps} on {b} prompts of {n} points{note}", args.out.display(), learner.id());
+    let (on, points) = (prompts(b), counted(n, "point", "points"));
+    println!("{}: {} at steps {steps} on {on} of {points}{note}", args.out.display(), learner.id());
     Ok(())
 }

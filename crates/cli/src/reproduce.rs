@@ -10,6 +10,7 @@ use std::time::Instant;
 use clap::Args;
 use lab::analyses;
 use lab::analyses::reproduction::{CACHE, Measured};
+use lab::findings::numbers::counted;
 use report::{About, Running};
 
 use crate::claims::{all_hold, print};
@@ -116,7 +117,10 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     if !args.json {
         let kept = match measured.kept.len() {
             0 => String::new(),
-            count => format!("; {count} of {total} analyses kept from an earlier run"),
+            count => {
+                let all = counted(total, "analysis", "analyses");
+                format!("; {count} of {all} kept from an earlier run")
+            }
         };
         let page = args.out.join("index.html");
         println!("{} ({:.0} s{kept})", page.display(), start.elapsed().as_secs_f64());

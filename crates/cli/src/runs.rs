@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::Args;
-use lab::findings::numbers::grouped;
+use lab::findings::numbers::{counted, grouped};
 use lab::networks::RUNS;
 use lab::networks::runs::{self, ListedRun, RunStatus};
 use serde_json::{Value, json};
@@ -87,7 +87,9 @@ fn record(run: &ListedRun) -> Value {
 pub fn state(run: &ListedRun) -> String {
     let (step, steps) = (grouped(run.progress.step), grouped(run.experiment.training.steps));
     match &run.progress.status {
-        RunStatus::Finished(_) => format!("finished, {steps} steps"),
+        RunStatus::Finished(result) => {
+            format!("finished, {}", counted(result.steps as usize, "step", "steps"))
+        }
         RunStatus::Failed(why) => format!("failed at step {step} of {steps}: {why}"),
         other => format!("unfinished ({}), step {step} of {steps}", other.word()),
     }

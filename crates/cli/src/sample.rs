@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::Seed;
 use lab::data::npz;
+use lab::findings::numbers::counted;
 
 use crate::error::Result;
 use crate::progress;
@@ -41,6 +42,9 @@ pub fn run(args: &SampleArgs) -> Result<()> {
     spinner.finish_and_clear();
     npz::write_prompts(&args.out, &prompts)?;
     let (b, n, d) = prompts.xs.dim();
-    println!("{}: {b} prompts of {n} points in {d} dimensions", args.out.display());
+    let prompts = counted(b, "prompt", "prompts");
+    let points = counted(n, "point", "points");
+    let dimensions = counted(d, "dimension", "dimensions");
+    println!("{}: {prompts} of {points} in {dimensions}", args.out.display());
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -76,4 +78,100 @@ fn what_was_not_run_is_kept_in_the_ledger() {
     std::fs::write(dir.path().join("r/ledger.json"), kept.to_string()).unwrap();
     let said = done(dir.path(), "claims --report r");
     says(&said, &["Not run", "needs models/r1", "2 claims: ✓ 2 hold", "1 analysis not run"]);
+}
+
+/// A program somewhere else than where it was built, with nothing beside it.
+fn installed(at: &Path) -> std::path::PathBuf {
+    let program = at.join("prefix/bin/iclab");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_iclab"), &program).unwrap();
+    program
+}
+
+#[test]
+fn an_installed_program_works_in_an_empty_directory() {
+    let dir = with(&[]);
+    let (program, at) = (installed(dir.path()), dir.path().join("empty"));
+    std::fs::create_dir(&at).unwrap();
+    let run = |line: &str| {
+        let mut command = std::process::Command::new(&program);
+        command.args(line.split(' ')).current_dir(&at).env_remove("ICLAB_MODELS").output().unwrap()
+    };
+    let printed = |line: &str| {
+        let output = run(line);
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    says(&printed("show miniature"), &["miniature: experiment", "inside iclab", "[network]"]);
+    printed("train miniature --steps 2 --device cpu");
+    printed("train experiments/miniature.toml --steps 2 --device cpu"); // as it is called in the clone
+    assert_eq!(entries(&at.join("runs")).len(), 1, "the same experiment by either name");
+    printed("compare run:miniature newton --steps-b 0..=8 --prompts 16 --out layers");
+    printed("reproduce --only E3 --prompts 16 --out report");
+    let output = run("train minature");
+    says(&String::from_utf8_lossy(&output.stderr), &["minature", "did you mean miniature"]);
+
+    // Where networks are missing, it says where it looked and what to do.
+    let shared = dir.path().canonicalize().unwrap().join("prefix/share/iclab/models");
+    let places =
+        ["ICLAB_MODELS", "models/", "prefix/bin/models", shared.to_str().unwrap(), "the repository has them"];
+    says(&printed("models"), &[&places[..], &["None is here"]].concat());
+    let output = run("reproduce --only F3 --prompts 16 --out f3");
+    assert_eq!(output.status.code(), Some(2));
+    says(
+        &String::from_utf8_lossy(&output.stderr),
+        &[&places[..], &["F3 cannot be run: needs models/r1"]].concat(),
+    );
+    // The whole paper: what cannot be run is named before anything is measured.
+    let mut command = std::process::Command::new(&program);
+    command.args(["reproduce", "--prompts", "16"]).current_dir(&at).env_remove("ICLAB_MODELS");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut reproduction = command.spawn().unwrap();
+    let mut note = String::new();
+    BufReader::new(reproduction.stderr.take().unwrap()).read_line(&mut note).unwrap();
+    reproduction.kill().unwrap();
+    reproduction.wait().unwrap();
+    says(&note, &[&places[..], &["note: not run for want of trained networks: ", "F3, ", "T1"]].concat());
+}
+
+#[test]
+fn networks_are_found_by_the_variable_then_here_then_beside_the_program() {
+    let dir = with_run();
+    let (program, at) = (installed(dir.path()), dir.path().join("empty"));
+    std::fs::create_dir(&at).unwrap();
+    let place = |root: &str| {
+        let to = dir.path().join(root).join("r1");
+        std::fs::create_dir_all(&to).unwrap();
+        for file in entries(&dir.path().join("r1")) {
+            let from = dir.path().join("r1").join(&file);
+            if from.is_file() {
+                std::fs::copy(from, to.join(&file)).unwrap();
+            }
+        }
+        to
+    };
+    let found = |variable: Option<&str>| {
+        let mut command = std::process::Command::new(&program);
+        command.args(["show", "r1", "--json"]).current_dir(&at).env_remove("ICLAB_MODELS");
+        if let Some(value) = variable {
+            command.env("ICLAB_MODELS", value);
+        }
+        let shown = json(&String::from_utf8(command.output().unwrap().stdout).unwrap());
+        let facts = shown[0]["facts"].as_array().unwrap().clone();
+        facts.iter().find(|fact| fact[0] == "at").map(|fact| fact[1].as_str().unwrap().to_string())
+    };
+    assert_eq!(found(None), None);
+    let canonical = |path: std::path::PathBuf| path.canonicalize().unwrap().display().to_string();
+    let shared = canonical(place("prefix/share/iclab/models"));
+    assert_eq!(found(None), Some(shared));
+    let beside = canonical(place("prefix/bin/models"));
+    assert_eq!(found(None), Some(beside));
+    std::fs::create_dir_all(at.join("models/resnet")).unwrap();
+    assert!(found(None).unwrap().contains("prefix"), "a folder of something else is not taken");
+    place("empty/models");
+    assert_eq!(found(None).as_deref(), Some("models/r1"));
+    place("elsewhere");
+    let elsewhere = dir.path().join("elsewhere");
+    assert_eq!(found(elsewhere.to_str()), Some(elsewhere.join("r1").display().to_string()));
+    assert_eq!(found(Some("/nowhere")), None, "what the variable says is final");
 }

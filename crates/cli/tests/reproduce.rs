@@ -203,7 +203,8 @@ fn quick_trains_a_miniature_once_and_asks_nothing_larger() {
     let dir = with(&[]);
     let at = dir.path();
     fs::create_dir(at.join("experiments")).unwrap();
-    refused_with(at, "reproduce --quick --only M1", &["experiments/miniature.toml", "--experiments"]);
+    let absent = "reproduce --quick --only M1 --experiments absent";
+    refused_with(at, absent, &["absent/miniature.toml", "--experiments"]);
     fs::write(at.join("experiments/miniature.toml"), hardly_trained("miniature", 5, 16, 0)).unwrap();
     refused_with(at, "reproduce --quick --only F3", &["F3", "miniature"]);
     reproduce(at, "--quick --only M1,E2 --prompts 16 --device cpu --out r");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use lab::findings::numbers::counted;
 use lab::networks::Weights;
 use lab::networks::experiment::TaskSpec;
 use lab::probe::Probed;
@@ -58,8 +59,8 @@ pub fn run(args: &ForwardArgs) -> Result<()> {
     );
     args.record.keep(&record, || {
         format!(
-            "{}: {median:.3} s for {} prompts of {points} points, {layers} layers read (best {best:.3}), {parameters} parameters",
-            experiment.name, args.prompts
+            "{}: {median:.3} s for {} of {points} points, {layers} layers read (best {best:.3}), {parameters} parameters",
+            experiment.name, counted(args.prompts as usize, "prompt", "prompts")
         )
     })
 }

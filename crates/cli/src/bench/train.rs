@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use lab::findings::numbers::counted;
 use lab::networks::devices::Device;
 use lab::networks::experiment::Experiment;
 use lab::networks::train::Trainer;
@@ -121,10 +122,10 @@ pub fn run(args: &TrainArgs) -> Result<()> {
     args.record.keep(&record, || {
         let digits = if median < 10.0 { 3 } else { 1 };
         format!(
-            "{} on {}: {median:.digits$} ms a step of {} prompts (best {best:.digits$}), {} parameters",
+            "{} on {}: {median:.digits$} ms a step of {} (best {best:.digits$}), {} parameters",
             experiment.name,
             device.describe(),
-            experiment.training.batch,
+            counted(experiment.training.batch, "prompt", "prompts"),
             timing.parameters
         )
     })

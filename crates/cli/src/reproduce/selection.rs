@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use lab::analyses::reproduction::{Cache, Fingerprints, Measured, Measuring, Reproduction};
+use lab::analyses::reproduction::{Cache, Fingerprints, Measured, Measuring, Reproduction, missing_networks};
 use lab::analyses::{Analysis, Lab, NotRun};
 
 use crate::error::{Error, Result};
@@ -27,6 +27,11 @@ impl<'a> Selection<'a> {
         let said = bar.clone();
         let lab = of.lab(move |what| said.set_message(what.to_string()))?;
         let (selected, not_run) = of.runnable(wanted, named, &lab)?;
+        if !of.quick && !not_run.is_empty() {
+            let ids: Vec<&str> = not_run.iter().map(|left_out| left_out.analysis.as_str()).collect();
+            let (ids, why) = (ids.join(", "), missing_networks());
+            bar.suspend(|| eprintln!("note: not run for want of trained networks: {ids}; {why}"));
+        }
         Ok(Selection { reproduction: of, lab, bar, selected, not_run })
     }
 

@@ -95,7 +95,7 @@ impl Arguments for Vec<&str> {
 /// The program with its arguments, in a directory, not on a terminal.
 pub fn command(dir: &Path, args: &(impl Arguments + ?Sized)) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_iclab"));
-    command.args(args.list()).current_dir(dir);
+    command.args(args.list()).current_dir(dir).env_remove("ICLAB_MODELS").env_remove("COLUMNS");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

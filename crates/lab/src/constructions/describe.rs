@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::transformer::{Layer, Mask, Weighting};
 use super::{Construction, Variant};
+use crate::findings::numbers::counted;
 
 /// Layers in words, one line per stretch of equal layers: (first, last, layer), counted from 1.
 pub fn stretches(construction: &Construction) -> Vec<(usize, usize, &Layer)> {
@@ -24,20 +25,20 @@ pub fn readme(construction: &Construction, measured: &str) -> String {
     let (n, columns) = (recipe.pairs, recipe.columns());
     let step = if recipe.variant == Variant::Gd { "η" } else { "α" };
     let mut text = format!(
-        "# {} iterations in {} layers\n\n\
+        "# {} in {}\n\n\
          A Transformer with weights built by hand: {}. d = {}, up to n = {n} pairs (N = {columns} columns), {step} = {:e}. \
-         {} layers, width {}, at most {} heads, {} numbers. {measured}\n\n\
+         {}, width {}, at most {}, {} numbers. {measured}\n\n\
          Columns are x₁, y₁, …, x_t, y_t, x_test, t ≤ n, at the last 2t+1 of the N positions. A layer is \
          h ← h + Σ_heads Σ_s weight(⟨Q h_t, K h_s⟩) V h_s, then h ← h + MLP(h). The prediction is slot `out` of the last \
          column.",
-        recipe.iterations,
-        transformer.layers.len(),
+        counted(recipe.iterations, "iteration", "iterations"),
+        counted(transformer.layers.len(), "layer", "layers"),
         recipe.variant.summary(),
         recipe.dim,
         recipe.step,
-        transformer.layers.len(),
+        counted(transformer.layers.len(), "layer", "layers"),
         transformer.width(),
-        transformer.heads(),
+        counted(transformer.heads(), "head", "heads"),
         transformer.parameters(),
     );
     if matches!(recipe.variant, Variant::Paper | Variant::Printed) {

@@ -10,7 +10,7 @@ use super::{
 use crate::data::prompts::{Prompts, Questions, Task};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::findings::numbers::grouped;
+use crate::findings::numbers::{counted, grouped};
 use crate::learners::steps::Steps;
 use crate::solvers;
 
@@ -126,13 +126,13 @@ impl Made {
         let (recipe, built) = (&self.construction.recipe, &self.construction.transformer);
         let letter = if recipe.variant == Variant::Gd { "η" } else { "α" };
         format!(
-            "{} iterations, {} layers, width {}, {} heads, {} columns, {} numbers\n\
+            "{}, {}, width {}, {}, {} columns, {} numbers\n\
              {letter} = {:.4e}, of at most {:.4e} on these prompts\n\
              largest deviation from {} over {CHECKED_ON} prompts: {}",
-            recipe.iterations,
-            built.layers.len(),
+            counted(recipe.iterations, "iteration", "iterations"),
+            counted(built.layers.len(), "layer", "layers"),
             built.width(),
-            built.heads(),
+            counted(built.heads(), "head", "heads"),
             built.columns(),
             grouped(built.parameters() as u64),
             recipe.step,

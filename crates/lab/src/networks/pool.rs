@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use engine::cuda::CudaError;
 
 use crate::error::{Error, Result};
-use crate::findings::numbers::grouped;
+use crate::findings::numbers::{counted, grouped};
 use crate::networks::devices::Device;
 use crate::networks::experiment::Experiment;
 use crate::networks::runs::{self, CheckpointEvery, Metrics, Run, RunResult, Stopped};
@@ -230,8 +230,11 @@ impl JobOutcome {
                 let least =
                     result.bayes_loss.map_or(String::new(), |l| format!(" (smallest possible {l:.4})"));
                 format!(
-                    "{dir}: {} steps; mean loss {:.4}{least}, error/d after all pairs {:.3e}, on {} fresh prompts",
-                    result.steps, result.mean_loss, result.last_error_over_d, result.prompts
+                    "{dir}: {}; mean loss {:.4}{least}, error/d after all pairs {:.3e}, on {} fresh prompts",
+                    counted(result.steps as usize, "step", "steps"),
+                    result.mean_loss,
+                    result.last_error_over_d,
+                    grouped(result.prompts as u64)
                 )
             }
             JobOutcome::Interrupted(step) => {

@@ -13,6 +13,7 @@ use crate::compare::Comparison;
 use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::findings::Findings;
+use crate::findings::numbers::counted;
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
 use crate::networks::experiment::{Experiment, TaskSpec};
@@ -72,8 +73,10 @@ impl<'a> LayerTable<'a> {
             best => format!("what {best} predicts, the mean of the label given the prompt"),
         };
         let mut text = format!(
-            "{}: {function} of {inputs} inputs, {dim} dimensions, {points} points\n",
-            opened.probed.id()
+            "{}: {function} of {inputs} inputs, {}, {}\n",
+            opened.probed.id(),
+            counted(*dim, "dimension", "dimensions"),
+            counted(*points, "point", "points")
         );
         let mut line = |line: String| writeln!(text, "{line}").expect("text grows");
         line(format!("read-outs fitted to {targets}, on {} prompts: {}", fit.prompts, fit.why));
