@@ -133,12 +133,9 @@ fn predictions_need_the_prompts_they_were_made_for() {
     done(dir.path(), "sample --dim 4 --points 9 --prompts 20 --seed 7 --out more.npz");
     done(dir.path(), "sample --dim 4 --points 8 --prompts 12 --seed 7 --out short.npz");
     for (prompts, words) in [
-        (
-            "other.npz",
-            "file:o.npz on other prompts than it was made for: the fingerprints of 12 of 12 differ",
-        ),
-        ("more.npz", "20 prompts, and it was made for 12"),
-        ("short.npz", "prompts of 8 points, and it was made for 9"),
+        ("other.npz", "file:o.npz was made for other prompts: the fingerprints of 12 of 12 differ"),
+        ("more.npz", "made for 12 prompts, and these are 20"),
+        ("short.npz", "made for prompts of 9 points, and these have 8"),
         ("12 --dim 4 --points 9 --seed 8", "12 of 12 differ"),
         ("p.npz --steps-a 0..=9", "step 4 is not in o.npz"),
     ] {

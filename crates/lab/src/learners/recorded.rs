@@ -158,14 +158,11 @@ impl Recorded {
         let (_, most, points) = self.values.dim();
         let others = asked.iter().zip(known).filter(|(asked, known)| asked != known).count();
         let why = if prompts.points() != points {
-            format!("prompts of {} points, and it was made for {points}", prompts.points())
+            format!("prompts of {points} points, and these have {}", prompts.points())
         } else if others > 0 {
-            format!(
-                "other prompts than it was made for: the fingerprints of {others} of {} differ",
-                asked.len()
-            )
+            format!("other prompts: the fingerprints of {others} of {} differ", asked.len())
         } else if asked.len() > most {
-            format!("{} prompts, and it was made for {most}", asked.len())
+            format!("{most} prompts, and these are {}", asked.len())
         } else {
             return Ok(());
         };
@@ -175,7 +172,7 @@ impl Recorded {
                 "the first evaluation prompts of seed 0, as its weights are not kept; train it to ask more"
             }
         };
-        Err(Error::BadData(format!("{} on {why}; accepted: {accepted}", self.name)))
+        Err(Error::BadData(format!("{} was made for {why}; accepted: {accepted}", self.name)))
     }
 }
 

@@ -60,6 +60,10 @@ pub fn build_for(name: &str, asked: Option<&TaskSpec>, progress: Progress) -> Re
 fn network(text: &str, asked: Option<&TaskSpec>, progress: Progress) -> Result<Resolved> {
     let named = NamedNetwork::parse(text)?;
     if models::only_recorded(&named.found.path) {
+        if !named.as_usual() {
+            let why = "only what its fitted read-outs predict is kept, not its weights; accepted: no @own and no settings";
+            return Err(Error::content(&named.found.path, why));
+        }
         let learner = Recorded::read(&named.found.path.join(Recorded::FILE), text)?;
         return Ok(Resolved { learner: Box::new(learner), notes: named.found.note.into_iter().collect() });
     }
@@ -99,6 +103,23 @@ fn meant(name: &str, error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::prompts::Task;
+    use crate::data::seed::Seed;
+
+    #[test]
+    fn a_network_of_which_predictions_are_kept_answers_in_one_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let prompts = Task::new("linear", "gaussian", 2, 5).unwrap().sample(Seed(0), "eval", 0, 3);
+        let gd = solvers::build("gd").unwrap();
+        Recorded::of(&*gd, &prompts).unwrap().write(&dir.path().join(Recorded::FILE)).unwrap();
+        let name = format!("run:{}", dir.path().display());
+        let learner = build(&name, &|_| ()).unwrap().learner;
+        assert_eq!(learner.trajectory(&prompts, &learner.default_steps()).unwrap().values.dim().1, 3);
+        for more in ["@own", ",readout=trained", ",ablate=zero:1"] {
+            let Err(error) = build(&format!("{name}{more}"), &|_| ()) else { panic!("{more} is answered") };
+            assert!(error.to_string().contains("not its weights"), "{error}");
+        }
+    }
 
     #[test]
     fn a_file_without_its_word_is_understood() {

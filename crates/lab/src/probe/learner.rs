@@ -64,6 +64,11 @@ impl NamedNetwork {
         Ok(NamedNetwork { found: find(name)?, own, settings, rest: rest.into() })
     }
 
+    /// Whether it is to be read the usual way, whole and by fitted read-outs.
+    pub fn as_usual(&self) -> bool {
+        !self.own && self.rest.is_empty()
+    }
+
     /// The same text with the path in place of a name, for plans.
     pub fn resolved(&self) -> String {
         let own = if self.own { OWN } else { "" };
