@@ -1,6 +1,7 @@
 //! `iclab list`: what there is, from the registries.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use lab::registry::{Row, Setting};
@@ -19,6 +20,8 @@ pub enum What {
     Inputs,
     /// Analyses by what they ask
     Analyses,
+    /// Experiments inside iclab, for `iclab train NAME`
+    Experiments,
     /// Words of a report: terms, codes, networks
     Glossary,
 }
@@ -80,6 +83,7 @@ pub fn run(args: &ListArgs) -> Result<()> {
 fn entries(what: What) -> Vec<Entry> {
     use lab::analyses::{ANALYSES, Analysis, glossary};
     use lab::data::{functions::FUNCTIONS, inputs::INPUTS};
+    use lab::networks::experiment::{Experiment, shipped};
     use lab::solvers::SOLVERS;
     fn of<T: ?Sized, P>(rows: &[Row<T, P>]) -> Vec<Entry> {
         let entry = |row: &Row<T, P>| {
@@ -93,11 +97,16 @@ fn entries(what: What) -> Vec<Entry> {
         let cite = row.paper.map_or(String::new(), |(label, section)| format!("{label}, section {section}"));
         Entry { cite: cite.into(), ..plain(row.id.into(), row.title.into()) }
     };
+    let experiment = |name: &'static str| {
+        let about = Experiment::read(Path::new(name)).map(|experiment| experiment.about);
+        plain(name.into(), about.unwrap_or_default().into())
+    };
     match what {
         What::Solvers => of(SOLVERS),
         What::Functions => of(FUNCTIONS),
         What::Inputs => of(INPUTS),
         What::Analyses => ANALYSES.iter().map(asked).collect(),
+        What::Experiments => shipped::names().map(experiment).collect(),
         What::Glossary => glossary().into_iter().map(|t| plain(t.word.into(), t.means.into())).collect(),
     }
 }

@@ -18,7 +18,7 @@ use crate::signals;
 /// A run is a directory, named by the experiment and the hash of its plan; started again, an interrupted run goes on from
 /// its last checkpoint, on the device that it was begun on, and ends with the same bits.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  iclab train experiments/miniature.toml\n  \
+#[command(after_help = "Examples:\n  iclab train miniature\n  \
                         iclab train experiments/r1-fast.toml --steps 2000 --seed 3\n  \
                         iclab train experiments/r1-fast.toml --seeds 4 --device cuda\n  \
                         iclab train experiments/r?-fast.toml --device cuda --jobs 3\n\n\
@@ -26,7 +26,7 @@ use crate::signals;
                         Ctrl-C stops after saving checkpoints; the same command goes on.\n\
                         Exit code: 0 trained, 2 an error, 130 interrupted and saved.")]
 pub struct TrainArgs {
-    /// Experiment files
+    /// Experiment files, or names of experiments inside iclab (see `iclab list experiments`)
     #[arg(required = true, value_name = "EXPERIMENT")]
     experiments: Vec<PathBuf>,
     #[command(flatten)]

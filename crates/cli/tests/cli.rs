@@ -11,9 +11,13 @@ fn list_shows_every_row_with_its_settings() {
     let dir = with(&[]);
     let text = done(dir.path(), "list");
     let all = done_json(dir.path(), "list --json");
-    for (kind, expected) in
-        [("solvers", "newton"), ("functions", "relu-2nn"), ("inputs", "skewed"), ("analyses", "F26")]
-    {
+    for (kind, expected) in [
+        ("solvers", "newton"),
+        ("functions", "relu-2nn"),
+        ("inputs", "skewed"),
+        ("analyses", "F26"),
+        ("experiments", "miniature"),
+    ] {
         let rows = all[kind].as_array().unwrap();
         assert!(rows.iter().any(|row| row["name"] == expected), "{kind}");
         for row in rows {

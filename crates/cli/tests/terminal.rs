@@ -198,6 +198,7 @@ fn one_thing_is_one_thing() {
     let at = dir.path();
     let mut said = done(at, "sample --dim 1 --points 1 --prompts 1 --out p.npz");
     said += &done(at, "predict newton --prompts p.npz --out o.npz");
+    said += &done(at, "compare newton gd --dim 3 --points 6 --prompts 1 --out c");
     said += &done(at, "train tiny.toml --steps 1");
     said += &done(at, "show tiny");
     said += &ended(at, "reproduce --only E3 --prompts 16 --out r", 0).0;
@@ -253,6 +254,12 @@ fn runs_and_names_are_shown_with_what_comes_next() {
     says(&done(at, "show newton"), &["newton: algorithm", "alpha=fro", "iclab compare newton gd"]);
     says(&done(at, "show f26"), &["F26: analysis", "iclab reproduce --only F26"]);
     says(&done(at, "show r1"), &["r1: model", "not here", "ICLAB_MODELS", "r1: experiment"]);
+    done(at, &["export", &run.join("checkpoint.safetensors").to_string_lossy(), "--out", "hf"]);
+    done(at, "import hf --out mine.safetensors");
+    says(
+        &done(at, "show mine.safetensors"),
+        &["mine.safetensors: checkpoint", "GPT-2, 2 layers", "run:mine.safetensors"],
+    );
     refused_with(at, "show nwton", &["nwton", "did you mean newton"]);
     refused_with(at, "show newton --toml", &["newton", "accepted with --toml"]);
     refused_with(at, "runs --runs absent", &["absent", "is not a directory"]);

@@ -13,17 +13,17 @@ use crate::error::{Error, Result};
 use crate::output::print_json;
 use crate::{names, terminal};
 
-/// Show what bears a name: a model, run, experiment, algorithm, function class, input distribution or analysis
+/// Show what bears a name: a model, run, checkpoint, experiment, algorithm, function class, input distribution, analysis
 ///
 /// Says what it is, its task and recipe, whether it is finished, where it lies and what to type next. Where several things
 /// bear the name, all are shown.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  iclab show r1\n  iclab show miniature\n  iclab show newton\n  iclab show F3\n  \
+    after_help = "Examples:\n  iclab show r1\n  iclab show miniature\n  iclab show newton\n  iclab show F3\n  iclab show mine.safetensors\n  \
                         iclab show miniature --toml > mine.toml      an experiment to begin with"
 )]
 pub struct ShowArgs {
-    /// A name, or the directory of a run
+    /// A name, the directory of a run, or a checkpoint
     name: String,
     /// Directory of all runs
     #[arg(long, default_value = RUNS)]
@@ -83,8 +83,8 @@ fn unknown(name: &str) -> Error {
     let hint = lab::hint(name, known.iter().map(|(known, _)| known.as_str()));
     let hint = if hint.starts_with("did you mean") { format!("{hint} ") } else { String::new() };
     Error::Usage(format!(
-        "nothing bears the name '{name}'; {hint}accepted: a model (iclab models), a run (iclab runs), an experiment, or \
-         an algorithm, function class, input distribution or analysis (iclab list)"
+        "nothing bears the name '{name}'; {hint}accepted: a model (iclab models), a run (iclab runs), a checkpoint, or \
+         an algorithm, function class, input distribution, analysis or experiment (iclab list)"
     ))
 }
 

@@ -5,11 +5,12 @@ use std::path::Path;
 use lab::findings::numbers::{counted, grouped};
 use lab::networks::experiment::{Experiment, TaskSpec, read_text};
 use lab::networks::models::{self, NETWORKS, PaperNetwork};
-use lab::networks::runs::{ListedRun, PLAN, RunStatus, kept, recorded_device};
+use lab::networks::runs::{ListedRun, PLAN, RunStatus, kept, recorded_device, unfinished};
 use lab::networks::{NetworkSpec, find_in};
 
 use super::Shown;
 use crate::error::Result;
+use crate::import::{described as described_weights, failed};
 use crate::runs::{state, when};
 
 /// The networks of a name.
@@ -22,7 +23,9 @@ pub fn find(name: &str, runs: &Path) -> Result<Vec<Shown>> {
     let run = find_in(name, Path::new(""), runs).ok().and_then(|run| ListedRun::read(&run.path));
     found.extend(run.map(|run| of_run(&run)));
     let path = Path::new(name);
-    if Experiment::is_there(path) {
+    if path.is_file() && path.extension().is_some_and(|ending| ending == "safetensors") {
+        found.push(checkpoint(name, path)?);
+    } else if Experiment::is_there(path) {
         found.push(experiment(name, &Experiment::read(path)?, read_text(path)?));
     }
     Ok(found)
@@ -102,6 +105,23 @@ fn of_run(run: &ListedRun) -> Shown {
     };
     let about = format!("of {}", run.experiment.name);
     Shown { kind: "run", name: name.clone(), about, facts, next, experiment: Some(run.experiment.to_toml()) }
+}
+
+/// What `iclab import` or a training wrote.
+fn checkpoint(name: &str, path: &Path) -> Result<Shown> {
+    let model = engine::interchange::load_model(path).map_err(failed)?;
+    let mut facts = vec![("network", described_weights(&model))];
+    if let Some(unfinished) = unfinished(path) {
+        facts.push(("state", unfinished.to_string()));
+    }
+    facts.push(("at", name.into()));
+    let next = vec![
+        format!("iclab compare run:{name} newton --steps-b 0..=24 --out layers"),
+        format!("iclab predict run:{name}@own --prompts p.npz --out own.npz"),
+        format!("iclab export {name} --out model"),
+    ];
+    let about = "(weights)".into();
+    Ok(Shown { kind: "checkpoint", name: name.into(), about, facts, next, experiment: None })
 }
 
 /// The folder that a run is in.

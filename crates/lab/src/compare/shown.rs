@@ -6,6 +6,7 @@ use super::Comparison;
 use super::plan::Plan;
 use super::rates::Trend;
 use super::similarity::Metric;
+use crate::findings::numbers::counted;
 use crate::findings::{
     Axis, Figure, Findings, HeatmapPanel, LinesPanel, Panel, Scale, Series, Stroke, Table,
 };
@@ -121,12 +122,12 @@ impl Comparison {
     }
 
     fn summary(&self, plan: &Plan) -> String {
-        let (label, count) = (self.map.label, self.map.prompts());
+        let (label, prompts) = (self.map.label, counted(self.map.prompts(), "prompt", "prompts"));
         let task = &plan.task;
         let data = if plan.prompts.ends_with(".npz") {
-            format!("{count} prompts of {}", plan.prompts)
+            format!("{prompts} of {}", plan.prompts)
         } else {
-            format!("{} on {} inputs, d={}, {count} prompts", task.function, task.inputs, task.dim)
+            format!("{} on {} inputs, d={}, {prompts}", task.function, task.inputs, task.dim)
         };
         format!(
             "{label}, {data}. {} Floor, with both at their last steps: {label} {:.4}.",
