@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lab::networks::experiment::Change;
 use lab::networks::pool::{self, Job, JobOutcome, LARGEST_SEED, Wanted};
 use lab::networks::runs::{self, CheckpointEvery};
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ use crate::signals;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab train miniature\n  \
                         iclab train experiments/r1-fast.toml --steps 2000 --seed 3\n  \
+                        iclab train experiments/miniature.toml --set training.rate=3e-4 --set training.optimiser=muon\n  \
                         iclab train experiments/r1-fast.toml --seeds 4 --device cuda\n  \
                         iclab train experiments/r?-fast.toml --device cuda --jobs 3\n\n\
                         Several runs are trained at once on a CUDA device and one after the other on the CPU.\n\
@@ -31,6 +33,9 @@ pub struct TrainArgs {
     experiments: Vec<PathBuf>,
     #[command(flatten)]
     device: DeviceArgs,
+    /// Another value for a field of the experiments, by its path; may be given several times
+    #[arg(long, value_name = "FIELD=VALUE")]
+    set: Vec<Change>,
     /// Gradient steps, instead of the experiment's
     #[arg(long)]
     steps: Option<u64>,
@@ -59,13 +64,17 @@ pub struct TrainArgs {
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
     let devices = args.device.devices()?;
-    let wanted = Wanted { steps: args.steps, seed: args.seed, seeds: args.seeds };
+    let wanted = Wanted { set: args.set.clone(), steps: args.steps, seed: args.seed, seeds: args.seeds };
     let jobs = pool::jobs(&args.experiments, &wanted, &args.runs)?;
     let mut outcomes: Vec<Option<JobOutcome>> =
         jobs.iter().map(|job| runs::finished(&job.dir).map(JobOutcome::Finished)).collect();
     if jobs.len() > 1 && !args.json {
         let known = jobs.iter().zip(&outcomes).filter_map(|(job, o)| Some((job, o.as_ref()?)));
         known.for_each(|(job, outcome)| println!("{}", outcome.sentence(job)));
+    }
+    for job in &jobs {
+        let begin = job.experiment.training.init.as_deref().and_then(runs::unfinished);
+        begin.iter().for_each(|run| eprintln!("note: {run}, and {} begins with its weights", job.label));
     }
     let left: Vec<usize> = (0..jobs.len()).filter(|&i| outcomes[i].is_none()).collect();
     if !left.is_empty() {

@@ -143,6 +143,61 @@ fn seeds_and_steps_make_other_runs() {
 }
 
 #[test]
+fn fields_are_set_on_the_command_line_and_recorded() {
+    let dir = tiny_of(5);
+    done(dir.path(), "train tiny.toml --set training.rate=3e-4 --set training.optimiser=muon --device cpu");
+    let plan = read(only_run(dir.path()).join("plan.toml"));
+    says(&plan, &["rate = 0.0003", "optimiser = \"muon\"", "steps = 5"]);
+    // the run is that of a file which says the same
+    let same = of_steps(5).replace("rate = 1e-3", "rate = 3e-4\noptimiser = \"muon\"");
+    std::fs::write(dir.path().join("same.toml"), same).unwrap();
+    done(dir.path(), "train same.toml");
+    assert_eq!(entries(&dir.path().join("runs")).len(), 1);
+    refused_with(
+        dir.path(),
+        "train tiny.toml --set training.rat=1",
+        &["training.rat=1", "did you mean rate"],
+    );
+    refused_with(dir.path(), "train tiny.toml --set rate", &["FIELD=VALUE"]);
+}
+
+#[test]
+fn the_other_kind_of_file_is_named_with_its_command() {
+    let plan = "name = \"s\"\nbase = \"tiny.toml\"\n[axes]\ntraining.seed = [0, 1]\n";
+    let dir = with(&[("tiny.toml", TINY), ("plan.toml", plan)]);
+    refused_with(
+        dir.path(),
+        "train plan.toml",
+        &["plan.toml: this is a plan of a sweep", "iclab sweep plan.toml"],
+    );
+    refused_with(
+        dir.path(),
+        "sweep tiny.toml",
+        &["tiny.toml: this is an experiment", "iclab train tiny.toml"],
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn without_a_terminal_progress_is_plain_lines_and_json_is_undisturbed() {
+    let dir = tiny_of(1_000_000_000_000);
+    let mut train = command(dir.path(), "train tiny.toml --device cpu --json");
+    let child = train.env("ICLAB_PROGRESS", "0.5").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(7_000));
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("tiny seed 0: step ")).collect();
+    assert!(lines.len() >= 3, "{said}");
+    says(lines[0], &[" of 1,000,000,000,000", ", loss "]);
+    assert!(!lines[0].contains("left"), "no time left before it is known: {}", lines[0]);
+    says(lines[lines.len() - 1], &[" steps/s, about ", " days left"]);
+    // what takes long is said once, before most of it
+    assert_eq!(said.matches("note: this run takes about ").count(), 1, "{said}");
+    assert_eq!(json(&String::from_utf8(output.stdout).unwrap())["unfinished"], true);
+}
+
+#[test]
 fn bad_experiments_get_one_clear_sentence() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("rate = 1e-3", "rate = -1", &["training.rate", "-1", "above 0"]),

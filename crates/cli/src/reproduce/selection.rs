@@ -1,13 +1,53 @@
 //! The analyses of a reproduction on a terminal: a bar that says which one runs and how far they are.
 
 use std::path::Path;
+use std::time::Instant;
 
 use indicatif::ProgressBar;
-use lab::analyses::reproduction::{Cache, Fingerprints, Measured, Measuring, Reproduction, missing_networks};
+use lab::analyses::reproduction::{
+    Cache, Fingerprints, Measured, Measuring, Reproduction, missing_networks, seconds_left,
+};
 use lab::analyses::{Analysis, Lab, NotRun};
+use lab::networks::pace::duration_words;
 
 use crate::error::{Error, Result};
-use crate::progress;
+use crate::progress::{self, LONG, PlainLines};
+
+/// What is still to be measured, and for how long.
+struct Remaining<'a> {
+    selected: &'a [&'static Analysis],
+    /// Analyses that were kept: no work of this process.
+    kept: Vec<String>,
+    start: Option<Instant>,
+    lines: PlainLines,
+    /// Whether the user knows that it takes long.
+    told: bool,
+}
+
+impl<'a> Remaining<'a> {
+    fn new(selected: &'a [&'static Analysis]) -> Remaining<'a> {
+        Remaining { selected, kept: Vec::new(), start: None, lines: PlainLines::begin(), told: false }
+    }
+
+    /// Seconds that are left, once they are known; a plain line where there is no terminal.
+    fn look(&mut self, measured: &Measured, next: &Analysis) -> Option<f64> {
+        let found = |id: &str| measured.findings.iter().any(|f| f.analysis == id);
+        let start = *self.start.get_or_insert_with(|| {
+            self.kept = measured.kept.clone();
+            Instant::now()
+        });
+        let own = measured.findings.iter().map(|f| f.analysis.as_str());
+        let own = own.filter(|id| !self.kept.iter().any(|kept| kept == id));
+        let unfound = self.selected.iter().copied().filter(|analysis| !found(analysis.id));
+        let left = seconds_left(own, start.elapsed().as_secs_f64(), unfound);
+        if !progress::on_terminal() && self.lines.due() {
+            let words = left.map_or(String::new(), |left| format!(", {} left", duration_words(left)));
+            let (done, of) = (measured.findings.len(), self.selected.len());
+            eprintln!("{done} of {of} analyses{words}; now {}: {}", next.id, next.title);
+        }
+        left
+    }
+}
 
 /// Analyses that can be run, and a bar that says how far they are.
 pub struct Selection<'a> {
@@ -46,11 +86,20 @@ impl<'a> Selection<'a> {
         bar.set_length(selected.len() as u64);
         let prints = Fingerprints::of(reproduction.models()?);
         let mut measuring = Measuring { lab, cache: Cache::under(cache), fresh, prints };
+        let mut remaining = Remaining::new(&selected);
         let measured = measuring.run(&selected, |measured, next| {
             show(measured)?;
+            let left = remaining.look(measured, next);
+            if let Some(left) = left.filter(|left| *left > LONG && !std::mem::replace(&mut remaining.told, true)) {
+                let time = duration_words(left);
+                bar.suspend(|| {
+                    eprintln!("note: the analyses that are left take {time} on this machine; Ctrl-C keeps what is found")
+                });
+            }
             bar.set_position(measured.findings.len() as u64);
             bar.set_prefix(next.id);
-            bar.set_message(next.title);
+            let left = left.map_or(String::new(), |left| format!(" ({} left)", duration_words(left)));
+            bar.set_message(format!("{}{left}", next.title));
             Ok::<(), Error>(())
         })?;
         bar.finish_and_clear();

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use lab::findings::Table;
+use lab::networks::pace::duration_words;
 use lab::networks::sweeps::{PointStatus, abandoned, counts, slurm, story, survey};
 use serde_json::json;
 
@@ -49,7 +50,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
             seen.word(),
             format!("{}/{}", standing.step, points[i].experiment.training.steps),
             standing.loss.map_or("-".into(), |loss| format!("{loss:.4}")),
-            standing.seconds_left.map_or("-".into(), report::format_seconds),
+            standing.seconds_left.map_or("-".into(), duration_words),
         ]
     };
     let columns = ["point", "state", "step", "loss", "time left"];

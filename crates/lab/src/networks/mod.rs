@@ -5,6 +5,7 @@ pub mod devices;
 pub mod experiment;
 mod find;
 pub mod models;
+pub mod pace;
 pub mod pool;
 pub mod runs;
 pub mod sweeps;

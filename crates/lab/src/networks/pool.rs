@@ -11,7 +11,7 @@
 //! impl Watch for Silent {}
 //!
 //! let runs = Path::new("runs");
-//! let wanted = Wanted { steps: None, seed: None, seeds: 2 };
+//! let wanted = Wanted { set: vec![], steps: None, seed: None, seeds: 2 };
 //! let jobs = pool::jobs(&["experiments/miniature.toml".into()], &wanted, runs)?;
 //! let (may_fall_back, several, checkpoint_every) = (false, true, None);
 //! let pool = Pool { runs, on_cuda: 0, on_cpu: 2, may_fall_back, several, checkpoint_every, watch: &Silent };
@@ -33,7 +33,7 @@ use engine::cuda::CudaError;
 use crate::error::{Error, Result};
 use crate::findings::numbers::{counted, grouped};
 use crate::networks::devices::Device;
-use crate::networks::experiment::Experiment;
+use crate::networks::experiment::{Change, Experiment};
 use crate::networks::runs::{self, CheckpointEvery, Metrics, Run, RunResult, Stopped};
 use crate::networks::train::StepReport;
 
@@ -65,8 +65,10 @@ pub enum JobOutcome {
 }
 
 /// Which runs of some experiment files: of each, as many seeds as are asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Wanted {
+    /// Fields that are changed in every experiment; the others below win.
+    pub set: Vec<Change>,
     /// Gradient steps, instead of the experiment's.
     pub steps: Option<u64>,
     /// First seed, instead of the experiment's.
@@ -80,7 +82,7 @@ pub fn jobs(files: &[PathBuf], wanted: &Wanted, runs: &Path) -> Result<Vec<Job>>
     let mut jobs: Vec<Job> = Vec::new();
     let mut asked_by: BTreeMap<PathBuf, &Path> = BTreeMap::new();
     for path in files {
-        let mut experiment = Experiment::read(path)?;
+        let mut experiment = Experiment::read_changed(path, &wanted.set)?;
         experiment.training.steps = wanted.steps.unwrap_or(experiment.training.steps);
         let first = wanted.seed.unwrap_or(experiment.training.seed);
         if first > LARGEST_SEED - (wanted.seeds - 1) {

@@ -18,6 +18,7 @@
 //! ```
 
 mod cache;
+mod costs;
 mod measure;
 
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ use crate::networks::models::{self, MINIATURE, Models, NETWORKS, PaperNetwork};
 use crate::networks::runs::{self, Unfinished};
 
 pub use cache::{CACHE, Cache, Fingerprints, Question};
+pub use costs::seconds_left;
 pub use measure::{Measured, Measuring};
 
 /// Prompts behind each measured value; the bounds of claims are set for them.

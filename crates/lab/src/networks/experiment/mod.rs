@@ -1,7 +1,9 @@
 //! Experiments: a TOML file that says what to train, on what, and how.
 
 mod check;
+mod set;
 pub mod shipped;
+mod slips;
 mod training;
 
 use std::io::ErrorKind;
@@ -14,6 +16,8 @@ use crate::data::seed::stable_id;
 use crate::error::{Error, Result, hint};
 use crate::networks::NetworkSpec;
 
+pub use set::Change;
+pub use slips::experiment_instead;
 pub use training::{Optimiser, Ramp, Schedule, Start, TrainingSpec};
 
 /// One training run, fully described.
@@ -72,7 +76,7 @@ impl Experiment {
 
     /// Reads and checks the text of an experiment; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Experiment> {
-        let experiment: Experiment = toml::from_str(text).map_err(|e| Error::toml(path, text, &e))?;
+        let experiment: Experiment = toml::from_str(text).map_err(|e| refused(path, text, &e))?;
         experiment.check().map_err(|e| Error::content(path, e.to_string()))?;
         Ok(experiment)
     }
@@ -88,6 +92,17 @@ impl Experiment {
         // What absence once meant: runs keep the names that they were begun under.
         named.training.checkpoint_every.get_or_insert(1000);
         format!("{:016x}", stable_id(&named.to_toml()))
+    }
+}
+
+/// Why a text is no experiment, with what its author may have meant.
+fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Error {
+    match (slips::other_kind(text, path), Error::toml(path, text, error), slips::hint_for(error.message())) {
+        (Some(kind), ..) => Error::content(path, kind),
+        (None, Error::Content { path, why }, Some(hint)) => {
+            Error::Content { path, why: format!("{why}; {hint}") }
+        }
+        (None, error, _) => error,
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{CHECKPOINT, LOCK, PLAN, RunResult, failure, finished, read_metrics};
 use crate::error::{Error, Result};
 use crate::networks::experiment::Experiment;
+use crate::networks::pace::Work;
 
 /// A run's directory: what was asked for, and how far it is.
 #[derive(Clone, Debug)]
@@ -86,13 +87,15 @@ pub fn inspect(dir: &Path, experiment: &Experiment) -> RunProgress {
         RunStatus::Running => reached.max(saved.unwrap_or(0)),
         _ => saved.unwrap_or(0),
     };
-    // The pace of the last rows alone: a curriculum makes later steps slower, and a resumed process counts from 0.
-    let recent = &rows[rows.len().saturating_sub(6)..];
+    // The pace of the last rows, all of them the last process's own: each counts its seconds from 0.
+    let own = rows.windows(2).rposition(|two| two[1].seconds < two[0].seconds).map_or(0, |i| i + 1);
+    let recent = &rows[own.max(rows.len().saturating_sub(6))..];
+    let work = Work::of(experiment);
     let pace = recent.first().zip(recent.last()).and_then(|(first, last)| {
-        let (steps, seconds) = (last.step - first.step, last.seconds - first.seconds);
-        (steps > 0 && seconds > 0.0).then(|| seconds / steps as f64)
+        let seconds = last.seconds - first.seconds;
+        (last.step > first.step && seconds > 0.0).then(|| seconds / work.between(first.step, last.step))
     });
-    let left = experiment.training.steps.saturating_sub(step) as f64;
+    let left = work.after(step);
     let seconds_left = pace.map(|pace| pace * left).filter(|_| !matches!(status, RunStatus::Finished(_)));
     RunProgress { status, step, loss: last.map(|row| row.loss), seconds_left }
 }

@@ -13,6 +13,7 @@ pub mod slurm;
 mod survey;
 
 pub use arrays::write_arrays;
+pub use axes::assign;
 pub use folder::{PLAN, PoolProcess, SweepFolder};
 pub use measure::{LayerMatches, Measured, Measurer, Reached};
 pub use outcome::{answer, outcome};

@@ -134,7 +134,11 @@ impl Sweep {
     /// Reads a plan, makes its points and checks every one of them.
     pub fn read(path: &Path) -> Result<Sweep> {
         let text = experiment::read_text(path)?;
-        let file: PlanFile = toml::from_str(&text).map_err(|e| Error::toml(path, &text, &e))?;
+        let file: PlanFile =
+            toml::from_str(&text).map_err(|e| match experiment::experiment_instead(&text, path) {
+                Some(why) => Error::content(path, why),
+                None => Error::toml(path, &text, &e),
+            })?;
         let base = path.parent().unwrap_or(Path::new("")).join(&file.base);
         let experiment = Experiment::read(&base)?;
         let sweep = file.resolve(&experiment);
