@@ -73,8 +73,8 @@ fn draw_main(out: &mut String, found: &Findings, figure: &Figure, outline: &Outl
     let told = found.headline.as_ref().map_or(&[][..], |headline| &headline.claims);
     let _ = write!(
         out,
-        "<section class=\"main-result\" id=\"result\">\n<div>\n<p class=\"place\"><b>{}</b> {}</p>\n\
-         <h2><a href=\"{file}#{}\">{}</a></h2>\n<p class=\"found\">{}</p>\n<ul class=\"brief\">\n",
+        "<section class=\"main-result\" id=\"result\">\n<div class=\"head\">\n<p class=\"place\"><b>{}</b> {}</p>\n\
+         <h2><a href=\"{file}#{}\">{}</a></h2>\n<p class=\"found\">{}</p>\n</div>\n<ul class=\"brief\">\n",
         escape(&found.analysis),
         paper::subject(found),
         slug("a", &found.analysis),
@@ -90,7 +90,7 @@ fn draw_main(out: &mut String, found: &Findings, figure: &Figure, outline: &Outl
             escape(&claim.statement)
         );
     }
-    out.push_str("</ul>\n</div>\n<figure class=\"several\">\n");
+    out.push_str("</ul>\n<figure class=\"several\">\n");
     // drawn again in its chapter, where its element has its name
     panels(out, figure, usize::MAX);
     let _ = write!(
