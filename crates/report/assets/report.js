@@ -100,13 +100,19 @@ const reach = () => {
 reach();
 addEventListener("resize", reach);
 
-// On paper nothing is folded away.
+// On paper nothing is folded away, and the words come last.
+const words = $(".glossary");
+const after = words.nextSibling;
 let folded = [];
 addEventListener("beforeprint", () => {
   folded = $$("main details:not([open])");
   for (const box of folded) box.open = true;
+  $("main").append(words);
 });
-addEventListener("afterprint", () => folded.forEach((box) => (box.open = false)));
+addEventListener("afterprint", () => {
+  for (const box of folded) box.open = false;
+  after.before(words);
+});
 
 // Values under the pointer, also by touch: a cell of a map, or the nearest point of a curve.
 const tip = document.createElement("div");

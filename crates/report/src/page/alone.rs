@@ -17,7 +17,7 @@ pub fn page(found: &Findings, about: &About) -> String {
     let outline = Outline::of(std::slice::from_ref(found));
     shell::open(&mut out, &about.title, about);
     let figures = found.figures.iter().map(|f| Stop::new(&slug("fig", &f.id), &f.title));
-    let tables = found.tables.iter().map(|t| Stop::new(&slug("tab", &t.id), &t.title));
+    let tables = found.tables.iter().map(|t| Stop::new(&slug("tab", &t.id), &format!("Table: {}", t.title)));
     let done = Stop::new("about", "What was done");
     let stops: Vec<Stop> = figures.chain(tables).chain([done]).collect();
     shell::sidebar(&mut out, None, "", &stops);

@@ -47,14 +47,16 @@ impl Stop {
 
 /// The document up to its content.
 pub fn open(out: &mut String, title: &str, about: &About) {
-    let title = if title == about.title { title.into() } else { format!("{title} · {}", about.title) };
+    let first = title == about.title;
+    let title = if first { title.into() } else { format!("{title} · {}", about.title) };
+    let class = if first { " class=\"first\"" } else { "" };
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <title>{}</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body{class}>\n\
          <a class=\"skip\" href=\"#main\">Skip to the content</a>\n",
         escape(&title)
     );
