@@ -58,7 +58,7 @@ pub const ROWS: &[Analysis] = &[
     },
 ];
 
-const PAPERS_LAST: &str = "the paper's layers 10 to 12";
+const PAPERS_LAST: &str = "paper: 21 at layers 10 to 12";
 
 /// The maps of errors with Newton and GD, their best matches and the rate of those.
 pub fn maps(lab: &Lab, note: &mut Notebook, setting: &Setting, slope: Bound, quoted: &str) -> Result<()> {

@@ -61,8 +61,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     ];
     let y = Axis::log10("mean squared error / d").range(1e-7, 3.0);
     let panel = LinesPanel::new(Axis::log2("layers or steps"), y, curves)
-        .mark_x("the paper's Newton: 21", 21.0)
-        .mark_x("the paper's GD: 2,000", 2000.0);
+        .mark_x("paper, Newton: 21", 21.0)
+        .mark_x("paper, GD: 2,000", 2000.0);
     note.figure("ill", "Error after 40 pairs of ill-conditioned inputs", caption, [panel]);
     Ok(())
 }

@@ -112,8 +112,8 @@ impl Cells {
             LinesPanel::new(x, Axis::linear("SimE at the best step"), self.maps.iter().map(Compared::curve));
         let stated =
             self.maps.iter().zip(self.quoted).filter_map(|(map, text)| Some((map, text.parse().ok()?)));
-        let panel =
-            stated.fold(panel, |panel, (map, y)| panel.mark_y(format!("Table 1, {}", map.baseline.label), y));
+        let panel = stated
+            .fold(panel, |panel, (map, y)| panel.mark_y(format!("paper, {}: {y}", map.baseline.label), y));
         let caption = format!(
             "{}: the numbers behind the table, with 95 % bands over prompts. Straight lines: the paper's one number each.",
             self.who
