@@ -97,11 +97,11 @@ fn list(args: &ModelsArgs) -> Result<bool> {
         for Shelved { network, card } in &all {
             match card {
                 Ok(Some(card)) => println!(
-                    "{:8} {:42} {:>9} parameters, mean loss {:.4}, error/d {:.1e}",
+                    "{:9} {:42} {:>9} parameters, mean loss {:.4}, error/d {:.1e}",
                     card.name, card.about, card.parameters, card.mean_loss, card.last_error_over_d
                 ),
-                Ok(None) => println!("{:8} {:42} not here", network.name, network.about),
-                Err(problem) => println!("{:8} {:42} {problem}", network.name, network.about),
+                Ok(None) => println!("{:9} {:42} not here", network.name, network.about),
+                Err(problem) => println!("{:9} {:42} {problem}", network.name, network.about),
             }
         }
         if all.iter().all(|found| matches!(found.card, Ok(None))) {
@@ -122,7 +122,7 @@ fn verify(args: &ModelsArgs, names: &[String]) -> Result<bool> {
         print_json(&problems.iter().map(row).collect::<Vec<_>>())?;
     } else {
         for (name, problem) in &problems {
-            println!("{name:8} {}", problem.as_deref().unwrap_or("whole"));
+            println!("{name:9} {}", problem.as_deref().unwrap_or("whole"));
         }
     }
     Ok(problems.iter().all(|(_, problem)| problem.is_none()))

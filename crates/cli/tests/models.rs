@@ -122,6 +122,9 @@ fn an_installed_program_works_in_an_empty_directory() {
         &String::from_utf8_lossy(&output.stderr),
         &[&places[..], &["F3 cannot be run: needs models/r1"]].concat(),
     );
+    let output = run("compare run:r2 newton --out r2");
+    assert_eq!(output.status.code(), Some(2));
+    says(&String::from_utf8_lossy(&output.stderr), &[&places[..], &["r2", "is not here"]].concat());
     // The whole paper: what cannot be run is named before anything is measured.
     let mut command = std::process::Command::new(&program);
     command.args(["reproduce", "--prompts", "16"]).current_dir(&at).env_remove("ICLAB_MODELS");

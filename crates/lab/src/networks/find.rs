@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::models::{self, NETWORKS};
+use super::experiment;
+use super::models::{self, MINIATURE, NETWORKS};
 use super::runs::{CHECKPOINT, PLAN};
 use crate::error::{Error, Result, hint};
 
@@ -89,6 +90,14 @@ fn newest_write(run: &Path) -> SystemTime {
 fn unknown(name: &str, runs: &Path, plain: bool) -> String {
     let accepted = "accepted: a directory made by iclab train, a checkpoint, or the name of a shipped network or of \
                     an experiment that was trained here";
+    let shipped = NETWORKS.iter().any(|network| network.name == name && network.name != MINIATURE);
+    if plain && shipped {
+        let (looked, get) = (models::looked_in(), models::how_to_get());
+        return format!("this network of the paper is not here; looked in {looked}; {get}; {accepted}");
+    }
+    if plain && experiment::shipped::names().any(|known| known == name) {
+        return format!("was not trained here yet (iclab train {name}); {accepted}");
+    }
     let mut known: Vec<String> = NETWORKS.iter().map(|network| network.name.to_string()).collect();
     known.extend(run_names(runs).iter().filter_map(|run| experiment_of(run)).map(String::from));
     let close = hint(name, known.iter().map(String::as_str));
@@ -132,5 +141,7 @@ mod tests {
         let why = |name: &str| found(name).unwrap_err().to_string();
         assert!(why("tinny").contains("no such run; did you mean tiny"), "{}", why("tinny"));
         assert!(why("r1/absent").contains("no such run; accepted"));
+        assert!(why("miniature").contains("not trained here yet (iclab train miniature)"));
+        assert!(why("r2").contains("is not here; looked in "), "{}", why("r2"));
     }
 }
