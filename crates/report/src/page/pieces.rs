@@ -40,13 +40,13 @@ pub fn tally(counts: Counts) -> String {
     badges.collect::<Vec<_>>().join(" ")
 }
 
-/// The verdicts of an analysis, and what they say together.
+/// The verdicts of an analysis; and, where one fails or there are none, what was found in words.
 pub fn answer(out: &mut String, found: &Findings) {
-    let badges = tally(Counts::of(&found.claims));
-    if !badges.is_empty() {
-        let _ = writeln!(out, "<p class=\"answer\">{badges}</p>");
+    let counts = Counts::of(&found.claims);
+    if counts.total() > 0 {
+        let _ = writeln!(out, "<p class=\"answer\">{}</p>", tally(counts));
     }
-    if !found.answer.is_empty() {
+    if !found.answer.is_empty() && (counts.fails > 0 || counts.total() == 0) {
         let _ = writeln!(out, "<p class=\"found\">{}</p>", escape(&found.answer));
     }
 }

@@ -123,6 +123,10 @@ fn asked(out: &mut String, findings: &[Findings], about: &About, left_out: usize
     };
     let open = match counts.undefined {
         0 => String::new(),
+        1 => format!(
+            " For <a href=\"{LEDGER}#show=undefined\">one more</a> the paper fixes no number that could be met or missed: it is \
+             measured, and decides nothing."
+        ),
         n => format!(
             " For <a href=\"{LEDGER}#show=undefined\">{n} more</a> the paper fixes no number that could be met or \
              missed: they are measured, and decide nothing."
@@ -208,11 +212,12 @@ fn gallery(out: &mut String, chosen: &[(&Findings, &Figure)], outline: &Outline<
             escape(&found.title),
         );
         panels(out, figure, 1);
+        let counts = Counts::of(&found.claims);
         let _ = write!(
             out,
             "<figcaption>{} {}</figcaption>\n</figure>\n",
-            if found.answer.is_empty() { sentence(&figure.title) } else { escape(&found.answer) },
-            tally(Counts::of(&found.claims))
+            tally(counts),
+            if counts.fails > 0 { escape(&found.answer) } else { sentence(&figure.title) }
         );
     }
     out.push_str("</div>\n</section>\n");
