@@ -13,7 +13,9 @@ pub fn of(names: &[&str]) -> String {
     if let Some(widths) = widths(names) {
         return widths;
     }
-    let names: Vec<String> = names.iter().map(|name| one(name)).collect();
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    let names: Vec<String> = names.into_iter().map(one).collect();
     match names.as_slice() {
         [] => String::new(),
         [only] => only.clone(),
@@ -64,7 +66,7 @@ mod tests {
     fn networks_are_named_as_the_paper_numbers_them() {
         assert_eq!(of(&[]), "");
         assert_eq!(of(&["r1"]), "R1");
-        assert_eq!(of(&["r1", "r7"]), "R1 and R7");
+        assert_eq!(of(&["r7", "r1"]), "R1 and R7");
         assert_eq!(of(&["r1", "r7", "r7-wide"]), "R1, R7 and R7, wide");
         assert_eq!(of(&["r1", "r1-seed1", "r1-seed2"]), "R1, seeds 0–2");
         assert_eq!(of(&["r6-8", "r6-16"]), "R6, 8, 16 wide");
