@@ -7,16 +7,18 @@ use lab::learners::task::KnownTask;
 /// Which prompts to sample.
 #[derive(Args, Clone, Debug)]
 pub struct TaskArgs {
-    /// Function class, with settings as NAME:setting=value (see `iclab list functions`) [default: linear]
+    /// Function class, with settings as NAME:setting=value (see `iclab list functions`) [default: linear, or what a
+    /// compared network knows]
     #[arg(long)]
     pub function: Option<String>,
-    /// Input distribution, with settings as NAME:setting=value (see `iclab list inputs`) [default: gaussian]
+    /// Input distribution, with settings as NAME:setting=value (see `iclab list inputs`) [default: gaussian,
+    /// or what a compared network knows]
     #[arg(long)]
     pub inputs: Option<String>,
-    /// Dimension d of an input [default: 20]
+    /// Dimension d of an input [default: 20, or what a compared network knows]
     #[arg(long)]
     pub dim: Option<usize>,
-    /// Points per prompt, the query included [default: 41]
+    /// Points per prompt, the query included [default: 41, or what a compared network knows]
     #[arg(long)]
     pub points: Option<usize>,
     /// Seed of all random numbers

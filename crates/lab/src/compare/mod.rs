@@ -290,6 +290,20 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_needs_five_matches_that_differ() {
+        let found = |from: u64, to: u64| newton_against_gd().over((from, to));
+        let usable = |c: &Comparison| c.fit.as_ref().map_or(0, |fit| fit.points.len());
+        let (four, five) = (found(4, 7), found(4, 8));
+        assert_eq!((usable(&four), usable(&five)), (4, 5));
+        assert!(four.rate().unwrap_err().contains("4 best matches") && five.rate().is_ok());
+        assert!(four.per_step(Trend::Exponential).value.is_finite(), "claims still have their number");
+        let mut same = newton_against_gd();
+        same.matching.best.fill(Some(5));
+        let why = same.over((0, 14)).rate().unwrap_err().to_string();
+        assert_eq!(why, "No rate: every step of Newton matches the same step 32 of GD.");
+    }
+
+    #[test]
     fn what_cannot_be_fitted_is_said() {
         let found = newton_against_gd().over(None);
         assert!(found.fit.is_none() && found.per_step(Trend::Linear).value.is_nan());
