@@ -109,9 +109,10 @@ fn help_completions_and_manual_exist_for_every_command() {
         says(&help, &[command]);
         says(&done(dir.path(), &[command, "--help"]), &["Examples:"]);
         says(&done(dir.path(), &["man", command]), &[".TH"]);
-        for shell in ["bash", "zsh", "fish"] {
-            says(&done(dir.path(), &["completions", shell]), &[command]);
-        }
+    }
+    // What follows a word is asked of the program: the tests of the terminal do.
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        says(&done(dir.path(), &["completions", shell]), &["iclab", "COMPLETE"]);
     }
 }
 

@@ -268,7 +268,8 @@ fn a_report_is_written_that_claims_can_read() {
     assert_eq!(entries(at), [".iclab", "r"]);
     // a claim that fails turns the exit code to 1
     let ledger = at.join("r/ledger.json");
-    fs::write(&ledger, read(&ledger).replacen("\"holds\"", "\"fails\"", 2)).unwrap();
+    fs::write(&ledger, read(&ledger).replacen("\"verdict\": \"holds\"", "\"verdict\": \"fails\"", 1))
+        .unwrap();
     says(&ended(at, "claims --report r", 1).0, &["✗"]);
     fs::write(&ledger, "{").unwrap();
     refused_with(at, "claims --report r", &["ledger.json"]);

@@ -360,7 +360,8 @@ fn what_is_shipped_was_trained_by_the_experiments_that_are_shipped() {
         if std::path::Path::new(&plan).exists() {
             found += 1;
             let experiment = read(format!("{root}/experiments/{}.toml", network.experiment()));
-            assert_eq!(read(plan), experiment, "{}", network.name);
+            // The name of a run does not depend on when checkpoints were taken, unless its file says so.
+            assert_eq!(read(plan).hash(), experiment.hash(), "{}", network.name);
         }
     }
     let waiting = NETWORKS.iter().filter(|n| n.by_the_paper()).count();

@@ -136,13 +136,11 @@ mod tests {
 
     #[test]
     fn runs_keep_the_names_that_they_were_begun_under() {
-        let file = |name: &str| Path::new("../../experiments").join(name);
-        let mut named = Experiment::read(&file("r1-fast.toml")).unwrap();
+        let mut named = Experiment::read(Path::new("../../experiments/r1-fast.toml")).unwrap();
         named.training.steps = 3;
         assert_eq!(named.training.checkpoint_every, None);
         assert_eq!(named.hash(), "9ab1b6b03fd2a302");
         named.training.checkpoint_every = Some(500);
         assert_ne!(named.hash(), "9ab1b6b03fd2a302");
-        assert_eq!(Experiment::read(&file("miniature.toml")).unwrap().hash(), "9c6461978fa1c348");
     }
 }
