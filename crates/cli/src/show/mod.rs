@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::output::print_json;
 use crate::{names, terminal};
 
-/// Show what bears a name: a model, run, checkpoint, experiment, algorithm, function class, input distribution, analysis
+/// Show what is known of a model, run, experiment, algorithm or analysis, and what to type next
 ///
 /// Says what it is, its task and recipe, whether it is finished, where it lies and what to type next. Where several things
 /// bear the name, all are shown.

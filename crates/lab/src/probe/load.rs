@@ -13,6 +13,7 @@ use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::networks::Weights;
 use crate::networks::experiment::{Experiment, TaskSpec};
+use crate::networks::models::Card;
 use crate::networks::runs::{self, CHECKPOINT, PLAN, Unfinished};
 
 /// A network that was found, and what is known about it.
@@ -60,7 +61,8 @@ pub fn load(path: &Path) -> Result<LoadedNetwork> {
         let checkpoint = path.join(CHECKPOINT);
         let weights = Arc::new(Weights::read(&checkpoint, network)?);
         return Ok(LoadedNetwork {
-            name: experiment.name,
+            // A shipped network goes by the name that analyses and users have for it.
+            name: Card::read(path).map_or(experiment.name, |card| card.name),
             weights,
             task: Some(experiment.task),
             seed: Some(experiment.training.seed),
