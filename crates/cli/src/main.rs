@@ -1,6 +1,6 @@
 //! `iclab`: which algorithm does a sequence model run when it learns in context?
 //!
-//! One verb per file. Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error,
+//! One verb per file. Exit codes: 0 done, 1 a check fails (with --strict, a claim), 2 an error,
 //! 130 interrupted, and what was done is saved.
 
 // Doc comments here are help texts first: shapes such as [b,n,d] stay as they are.
@@ -68,7 +68,7 @@ use error::Result;
                                              … and its predictions against Newton
   iclab doctor                               what this machine has; checks its GPU
 
-Exit codes: 0 done and all claims asked for hold, 1 a claim or check fails, 2 an error,
+Exit codes: 0 done, 1 a check fails (with --strict, a claim), 2 an error,
 130 interrupted: what was done is saved, and the same command goes on."
 )]
 struct Cli {

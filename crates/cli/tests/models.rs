@@ -28,7 +28,7 @@ fn a_network_is_taken_from_the_command_line_or_from_the_models() {
     let dir = with_run();
     // three steps of training teach nothing, and the claims say so
     let reproduce =
-        |more: &str| ended(dir.path(), &format!("reproduce --only Q6,f27 --prompts 16 {more}"), 1);
+        |more: &str| ended(dir.path(), &format!("reproduce --only Q6,f27 --prompts 16 --strict {more}"), 1);
     reproduce("--model r1=r1 --out a");
     std::fs::create_dir(dir.path().join("shelf")).unwrap();
     std::fs::rename(dir.path().join("r1"), dir.path().join("shelf/r1")).unwrap();

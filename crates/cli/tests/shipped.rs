@@ -50,7 +50,7 @@ fn a_run_becomes_a_model_and_a_damaged_model_is_refused() {
     assert_eq!(card, again, "what is shipped can be added once more");
     refused_with(at, "models add r1-relu models/r1-relu", &["checkpoint.safetensors"]);
     let asked = "reproduce --only Q10 --out q10 --prompts 16";
-    ended(at, asked, 1); // a tiny network learns nothing
+    ended(at, &format!("{asked} --strict"), 1); // a tiny network learns nothing
     refused_with(at, &format!("{asked} --seed 1"), &["models/r1-relu"]);
 
     let path = at.join("models/r1/checkpoint.safetensors");

@@ -17,3 +17,26 @@ pub fn grouped(number: u64) -> String {
     }
     text
 }
+
+/// A factor as people say it, to two digits: `2.3`, `48`, `5,300`.
+pub fn roughly(factor: f64) -> String {
+    if !factor.is_finite() || factor >= 1e15 {
+        return format!("{factor:.1e}");
+    }
+    if factor < 10.0 {
+        return format!("{factor:.1}");
+    }
+    let unit = 10f64.powf(factor.log10().floor() - 1.0).max(1.0);
+    grouped(((factor / unit).round() * unit) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_have_two_digits() {
+        let said = [1.04, 9.96, 48.4, 99.7, 5301.7, 4264.0, 1e20].map(roughly);
+        assert_eq!(said, ["1.0", "10.0", "48", "100", "5,300", "4,300", "1.0e20"]);
+    }
+}

@@ -3,6 +3,7 @@
 use crate::analyses::Outcome;
 use crate::analyses::kit::prelude::*;
 use crate::data::seed::Seed;
+use crate::findings::numbers::roughly;
 use crate::findings::{Figure, Table};
 use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Part, Probed, Replacement};
 
@@ -140,15 +141,15 @@ impl Ablations {
         let (Some(layer), Some(head)) = (most(&layers), most(&heads)) else { return String::new() };
         let per_layer = self.heads[0].len();
         format!(
-            "Without layer {} the error after all pairs grows most, by a factor of {:.1}; without {} of {} layers it at least \
-             doubles. Of the heads {}.{} matters most, by a factor of {:.1}.",
+            "Without layer {} the error after all pairs grows most, by a factor of {}; without {} of {} layers it at least \
+             doubles. Of the heads {}.{} matters most, by a factor of {}.",
             layer + 1,
-            layers[layer],
+            roughly(layers[layer]),
             layers.iter().filter(|growth| **growth >= 2.0).count(),
             layers.len(),
             head / per_layer + 1,
             head % per_layer,
-            heads[head] / self.whole_for_heads.error
+            roughly(heads[head] / self.whole_for_heads.error)
         )
     }
 
