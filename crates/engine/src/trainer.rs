@@ -28,6 +28,10 @@ pub trait Trainer<E> {
     /// Prepares steps with `points` points per prompt, fed as said.
     fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), E>;
 
+    /// Begins, beside the steps, what preparing these shapes will need (points per prompt, and how steps are fed). It only
+    /// ever saves time; a device that has nothing to begin leaves it out.
+    fn prepare_ahead(&self, _shapes: &[(usize, Feed)]) {}
+
     /// The most steps that one call of [`Trainer::run`] should be given, so that a request to stop is heard soon.
     fn chunk(&self) -> usize;
 

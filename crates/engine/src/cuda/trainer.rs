@@ -13,6 +13,7 @@ use super::compiler::KernelSource;
 use super::device::Device;
 use super::error::{CudaError, driver};
 use super::graph::{Command, Launch, MAIN};
+use super::lowering::sources;
 use super::memory::DeviceMemory;
 use super::optim::Optimiser;
 use super::runner::{CudaRunner, ParameterMemory, read_floats};
@@ -209,6 +210,21 @@ impl<E: From<CudaError>> Trainer<E> for CudaTrainer {
 
     fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), E> {
         Ok(CudaTrainer::prepare(self, points, feed)?)
+    }
+
+    /// Kernels are compiled for each number of points: over a second that the device would wait for.
+    fn prepare_ahead(&self, shapes: &[(usize, Feed)]) {
+        let mut kernels = Vec::new();
+        for (points, feed) in shapes {
+            // A shape that the device cannot run is refused when it comes, where there is someone to tell.
+            let Ok(graph) = self.network.graph(self.batch, 2 * points, Mode::Train) else { continue };
+            kernels.extend(sources(&self.device, self.precision, &graph).unwrap_or_default());
+            if let Feed::Kernel { source, .. } = feed {
+                kernels.push(KernelSource::sampler(self.precision, source));
+            }
+        }
+        let device = self.device.clone();
+        std::thread::spawn(move || device.precompile(kernels));
     }
 
     fn chunk(&self) -> usize {

@@ -147,6 +147,27 @@ impl Ramp {
         };
         (self.start + grown).min(self.end)
     }
+
+    /// The values that it takes after a step, in order; none where it has grown already.
+    pub fn after(self, step: u64, steps: u64) -> Vec<usize> {
+        let mut values = Vec::new();
+        let (mut from, mut now) = (step, self.at(step, steps));
+        while let Some(next) = first_above(from, steps, |s| self.at(s, steps) > now) {
+            (from, now) = (next, self.at(next, steps));
+            values.push(now);
+        }
+        values
+    }
+}
+
+/// The first step from `low` on, before `high`, at which something that never ends begins.
+fn first_above(mut low: u64, high: u64, begun: impl Fn(u64) -> bool) -> Option<u64> {
+    let mut end = high;
+    while low < end {
+        let middle = low + (end - low) / 2;
+        if begun(middle) { end = middle } else { low = middle + 1 }
+    }
+    (low < high).then_some(low)
 }
 
 impl TrainingSpec {
@@ -194,6 +215,23 @@ mod tests {
         assert_eq!([0, 60, 120, 999].map(|s| fast.at(s, 1000)), [5, 12, 20, 20]);
         let held = Ramp { hold: Some(0.02), ..fast };
         assert_eq!([0, 20, 70, 120, 999].map(|s| held.at(s, 1000)), [5, 5, 12, 20, 20]);
+    }
+
+    #[test]
+    fn what_a_ramp_grows_to_is_known_ahead() {
+        let by = Ramp { start: 11, end: 41, by: Some(2), every: Some(2000), over: None, hold: None };
+        let over = Ramp { by: None, every: None, over: Some(0.3), hold: Some(0.1), ..by };
+        for (ramp, steps) in [(by, 50_001), (by, 9_000), (over, 1_000), (over, 20)] {
+            for done in [0, 3, 2_000, 30_500] {
+                let mut seen: Vec<usize> = (done..steps).map(|step| ramp.at(step, steps)).collect();
+                seen.dedup();
+                assert_eq!(
+                    ramp.after(done, steps),
+                    seen.get(1..).unwrap_or_default(),
+                    "{ramp:?} {done} of {steps}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -91,7 +91,19 @@ impl Trainer {
         let mut trainer = Trainer { experiment, network, layout, trainer, prompts };
         // A network that the device cannot run is refused here, and not in the middle of a run.
         trainer.prepare(StepSpec::of(&trainer.experiment, trainer.done()).points)?;
+        trainer.prepare_ahead()?;
         Ok(trainer)
+    }
+
+    /// Lets a GPU make ready for the shapes that the curriculum comes to, while it takes the first steps.
+    fn prepare_ahead(&self) -> Result<()> {
+        let spec = &self.experiment.training;
+        let Some(ramp) = spec.points.filter(|_| self.on_gpu()) else { return Ok(()) };
+        let points = ramp.after(self.done(), spec.steps).into_iter();
+        let shapes: Result<Vec<_>> =
+            points.map(|points| Ok((points, feed(&self.experiment, points)?))).collect();
+        self.trainer.prepare_ahead(&shapes?);
+        Ok(())
     }
 
     /// Makes ready for prompts of so many points.
