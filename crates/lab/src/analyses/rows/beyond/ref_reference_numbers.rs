@@ -7,6 +7,7 @@ use crate::compare::similarity::of_errors;
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "REF",
     order: 50,
+    seconds: 2.0,
     title: "Do the algorithms give the reference numbers, and where is the floor?",
     summary: "Errors of Newton and gradient descent at t=40 and similarities of each to least squares, against \
               numbers found independently with 320 prompts. Means over late Newton steps are ruled by a few hard \

@@ -7,6 +7,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E1",
     paper: Some(("Text", "3.1")),
     order: 10,
+    seconds: 3.1,
     title: "Does Newton converge from the printed start?",
     summary: "The paper starts from M₀ = αS with α = 2/‖SSᵀ‖₂. The residual of the top eigen-direction is 1 − αλmax² \
               = −1, whose square is 1: it never shrinks, and about 1/d of the error stays for good. Any 0 < α < \

@@ -8,6 +8,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "E4",
     paper: Some(("Text", "A.2.3")),
     order: 40,
+    seconds: 2.1,
     title: "Is the printed update BFGS, and what does the line search decide?",
     summary: "The inverse update that the paper prints under the name BFGS is DFP's. On a quadratic with exact line \
               search BFGS, DFP and L-BFGS all make the steps of conjugate gradient, so a figure that tells BFGS from \

@@ -8,6 +8,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F2",
     paper: Some(("Figure 2", "4.2")),
     order: 20,
+    seconds: 3.8,
     title: "How fast do Newton's method and gradient descent converge?",
     summary: "Error on the next label as a function of the pairs read, for growing numbers of iterations. The order of \
               convergence is taken with more pairs than dimensions: above one when each step removes a larger factor \

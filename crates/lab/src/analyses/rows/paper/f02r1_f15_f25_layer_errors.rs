@@ -10,6 +10,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F2-R1",
         paper: Some(("Figure 2", "4.2")),
         order: 21,
+        seconds: 12.6,
         title: "Does the Transformer's error fall faster and faster from layer to layer?",
         summary: "Error on the next label by the pairs read, for each layer of the Transformer, each Newton iteration and growing \
                   numbers of GD steps. Superlinear means that each middle layer removes a larger factor of the error than the \

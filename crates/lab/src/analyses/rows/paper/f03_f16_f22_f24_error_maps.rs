@@ -40,6 +40,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F22",
         paper: Some(("Figure 22", "A.4.1")),
         order: 220,
+        seconds: 11.5,
         title: "Do the layers match Newton's steps on a line with one head per layer?",
         summary: "The maps of F3 for a Transformer of 12 layers with a single head each.",
         needs: &["r4"],

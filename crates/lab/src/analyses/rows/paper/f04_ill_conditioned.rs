@@ -8,6 +8,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F4",
     paper: Some(("Figure 4", "4.3")),
     order: 40,
+    seconds: 14.6,
     title: "How many steps of Newton and of gradient descent is the Transformer worth on ill-conditioned data?",
     summary: "Error after 40 pairs of inputs with κ = 100 along layers, Newton iterations and GD steps, and the \
               steps of each that reach the error of another. By theory Newton's need grows with the logarithm of κ, gradient \

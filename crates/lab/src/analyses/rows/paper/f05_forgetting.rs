@@ -22,6 +22,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F5-R1",
         paper: Some(("Figure 5", "4.5")),
         order: 51,
+        seconds: 2.8,
         title: "Does the Transformer forget, and how far is it ahead of online methods?",
         summary: "Error by pairs read, and error on a pair seen before by its age after 20 pairs, of the Transformer beside online gradient \
                   descent and five steps of Newton.",
@@ -33,6 +34,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F5-R7",
         paper: Some(("Figure 5", "4.5")),
         order: 52,
+        seconds: 9.9,
         title: "Does the LSTM learn like an online method?",
         summary: "The same with an LSTM: its error beside that of the Transformer, of Newton after five steps and of online gradient \
                   descent, and whether it is better on recent pairs than on early ones.",

@@ -7,6 +7,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F6",
     paper: Some(("Figure 6", "4.4")),
     order: 60,
+    seconds: 1.6,
     title: "How wide must a Transformer be to act as least squares?",
     summary: "Transformers of 12 layers with one head, 8, 16, 32 and 64 wide, on d = 20. To act as least squares is taken as a SimE with it \
               of at least 0.9; Newton reaches that after 12 steps.",

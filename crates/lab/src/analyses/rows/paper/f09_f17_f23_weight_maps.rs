@@ -9,6 +9,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F9",
         paper: Some(("Figure 9", "A.2.2")),
         order: 90,
+        seconds: 105.6,
         cost: Cost::Minutes,
         title: "Do induced weights show the same trends?",
         summary: "After each prefix a layer answers 200 fresh queries; the weights that fit its answers are compared with the \
@@ -21,6 +22,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F17",
         paper: Some(("Figure 17", "A.3.1")),
         order: 170,
+        seconds: 52.0,
         cost: Cost::Minutes,
         title: "Do induced weights show the same trends on ill-conditioned data?",
         summary: "The maps of F9 for a Transformer trained on inputs with κ = 100.",
@@ -32,6 +34,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F23",
         paper: Some(("Figure 23", "A.4.1")),
         order: 230,
+        seconds: 52.1,
         cost: Cost::Minutes,
         title: "Do induced weights show the same trends with one head per layer?",
         summary: "The maps of F9 for a Transformer of 12 layers with a single head each.",

@@ -9,6 +9,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F11",
         paper: Some(("Figure 11", "A.2.3")),
         order: 110,
+        seconds: 1.7,
         title: "Do BFGS and BFGS of limited memory keep pace with the layers?",
         summary: "The maps of F3 against quasi-Newton methods. The paper does not name its line search; with the exact one BFGS, L-BFGS and \
                   conjugate gradient are the same iteration (E4), so these take Armijo's: from 1 down until the loss falls. \
@@ -21,6 +22,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F18",
         paper: Some(("Figure 18", "A.3.1")),
         order: 180,
+        seconds: 5.2,
         title: "Do quasi-Newton methods keep pace with the layers on ill-conditioned data?",
         summary: "The maps of F11 for a Transformer trained on inputs with κ = 100, and gradient descent beside them.",
         needs: &["r2"],

@@ -10,6 +10,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
     id: "F19",
     paper: Some(("Figure 19", "A.3.2")),
     order: 190,
+    seconds: 13.3,
     title: "Do the layers match Newton on S + λI when labels are noisy?",
     summary: "The curves of F2 and the maps of F3 for a Transformer trained on labels with noise of σ = 0.1. The best predictor is \
               ridge regression with λ = σ², so Newton and gradient descent act on S + λI.",

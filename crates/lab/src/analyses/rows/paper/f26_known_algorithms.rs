@@ -12,6 +12,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
         claims: &["newton-gd-exponential", "newton-gd-slope"],
     }),
     order: 260,
+    seconds: 1.5,
     title: "Do best-matching steps reveal the rates of known algorithms?",
     summary: "For each step of Newton the most similar step of another algorithm. A straight line means the same rate; \
               an exponential means the other is exponentially slower. Shown for similarity of errors, and again for \

@@ -19,6 +19,7 @@ pub const ROWS: &[Analysis] = &[
         id: "Q5",
         paper: Some(("Text", "3.2")),
         order: 50,
+        seconds: 8.0,
         cost: Cost::Minutes,
         title: "Do the layers progress without read-outs of their own?",
         summary: "The network's own read-out, trained on its last layer, applied to every layer, to the residual \
