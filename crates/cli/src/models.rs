@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::networks::models::{self, Form, Shelved};
+use lab::networks::models::{self, Form, Shelved, Source};
 use serde_json::json;
 
 use crate::error::Result;
@@ -53,6 +53,9 @@ enum Action {
         /// Keep each layer's predictions on the first 1280 evaluation prompts instead of weights: a fraction of the bytes
         #[arg(long)]
         predictions: bool,
+        /// Accept a run that is not over, at its last checkpoint; the card says how many of its steps were taken
+        #[arg(long)]
+        unfinished: bool,
         /// A sentence for the card
         #[arg(long, default_value = "")]
         remark: String,
@@ -65,9 +68,10 @@ pub fn run(args: &ModelsArgs) -> Result<bool> {
         None => list(args),
         Some(Action::Verify { names }) => verify(args, names),
         Some(Action::Show { name }) => show(args, name).map(|()| true),
-        Some(Action::Add { name, run, predictions, remark }) => {
+        Some(Action::Add { name, run, predictions, unfinished, remark }) => {
             let form = if *predictions { Form::Predictions } else { Form::Weights };
-            add(&args.written_to(), name, run, form, remark).map(|()| true)
+            let source = Source { run, form, unfinished: *unfinished, remark };
+            add(&args.written_to(), name, source).map(|()| true)
         }
     }
 }
@@ -137,14 +141,14 @@ fn show(args: &ModelsArgs, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn add(root: &Path, name: &str, run: &Path, form: Form, remark: &str) -> Result<()> {
+fn add(root: &Path, name: &str, source: Source) -> Result<()> {
     models::named(name)?;
     let target = root.join(name);
     let directory = Directory::begin(&target)?;
     let spinner = progress::spinner("reading the run");
     let bar = spinner.clone();
     let tell = |what: &str| bar.set_message(what.to_string());
-    let added = models::add(name, run, &directory.path(), form, remark, &tell)?;
+    let added = models::add(name, source, &directory.path(), &tell)?;
     spinner.finish_and_clear();
     write_file(&directory.path().join("loss.svg"), report::figure_svg(&added.figure).as_bytes())?;
     let card = added.seal(&directory.path())?;

@@ -12,17 +12,19 @@ pub fn verdict_marks(verdict: Verdict) -> (&'static str, &'static str, &'static 
     match verdict {
         Verdict::Holds => ("holds", "✓", "32"),
         Verdict::Fails => ("fails", "✗", "1;31"),
-        Verdict::Undefined => ("undefined", "○", "33"),
+        Verdict::Unsettled => ("unsettled", "?", "33"),
+        Verdict::Measured => ("measured", "○", "36"),
     }
 }
 
 /// The verdicts in order, each with its count and its word for one claim or for several.
-pub fn each_verdict(counts: Counts) -> [(Verdict, usize, &'static str); 3] {
+pub fn each_verdict(counts: Counts) -> [(Verdict, usize, &'static str); 4] {
     let word = |count, one, several| if count == 1 { one } else { several };
     [
         (Verdict::Holds, counts.holds, word(counts.holds, "holds", "hold")),
         (Verdict::Fails, counts.fails, word(counts.fails, "fails", "fail")),
-        (Verdict::Undefined, counts.undefined, "undefined"),
+        (Verdict::Unsettled, counts.unsettled, "unsettled"),
+        (Verdict::Measured, counts.measured, "measured"),
     ]
 }
 

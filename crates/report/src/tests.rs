@@ -50,7 +50,7 @@ fn crowd() -> Vec<Findings> {
             ),
             Claim::new(&format!("{}.y", row.id), Kind::Reference, "another", 0.5, Bound::None),
         ];
-        claims.iter_mut().for_each(Claim::explain);
+        claims.iter_mut().for_each(|claim| claim.explain(None));
         Findings {
             analysis: row.id.into(),
             chapter: row.chapter,
@@ -268,11 +268,11 @@ fn a_comparison_has_a_first_screen_of_its_own() {
 fn the_ledger_counts_and_fits() {
     let findings = fixture::findings();
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
-    assert_eq!(counts, Counts { holds: 6, fails: 1, undefined: 1 });
+    assert_eq!(counts, Counts { holds: 6, fails: 1, unsettled: 0, measured: 1 });
     for width in [100, 80, 60, 40, 20] {
         let text = crate::ledger_text(&findings, &[], width, false);
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
-        assert!(text.replace('\n', " ").ends_with("8 claims: ✓ 6 hold, ✗ 1 fails, ○ 1 undefined "), "{text}");
+        assert!(text.replace('\n', " ").ends_with("8 claims: ✓ 6 hold, ✗ 1 fails, ○ 1 measured "), "{text}");
         assert!(!text.contains('\x1b'));
         let coloured = crate::ledger_text(&findings, &[], width, true);
         assert!(coloured.contains("\x1b[1;31m"));
@@ -281,7 +281,7 @@ fn the_ledger_counts_and_fits() {
     }
     let text = crate::ledger_text(&findings, &[], 100, false);
     for line in [
-        "The paper's statements, 5: ✓ 3 hold, ✗ 1 fails, ○ 1 undefined",
+        "The paper's statements, 5: ✓ 3 hold, ✗ 1 fails, ○ 1 measured",
         "Errata, 2: ✓ 2 hold, ✗ 0 fail",
         "R1: The best-matching GD step",
     ] {

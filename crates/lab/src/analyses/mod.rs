@@ -174,11 +174,10 @@ pub fn run(analysis: &Analysis, lab: &Lab) -> Result<Findings> {
     let mut note = Notebook::of(analysis);
     (analysis.run)(lab, &mut note)?;
     let headline = analysis.headline.map(|headline| note.headline(headline));
-    let mut outcome = note.close();
+    let mut outcome = note.close(|name| lab.other_recipe(name));
     let first = outcome.figures.first().map(|figure| figure.id.clone());
     for claim in &mut outcome.claims {
         claim.figure = claim.figure.take().or_else(|| first.clone());
-        claim.explain();
     }
     Ok(Findings {
         analysis: analysis.id.to_string(),

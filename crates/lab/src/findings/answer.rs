@@ -16,23 +16,30 @@ const NAMED: usize = 2;
 /// ```
 pub fn answer(claims: &[Claim]) -> String {
     let counts = Counts::of(claims);
-    let (holds, decided) = (counts.holds, counts.holds + counts.fails);
-    let open = match counts.undefined {
-        0 => String::new(),
-        1 => "One value is measured without a bound".into(),
-        many => format!("{many} values are measured without a bound"),
+    let (holds, judged) = (counts.holds, counts.judged());
+    let open = match (counts.unsettled, judged) {
+        (0, _) => String::new(),
+        (1, 1) => "The claim is unsettled".into(),
+        (1, _) => "One is unsettled".into(),
+        (many, _) => format!("{many} are unsettled"),
     };
-    let found = match (holds, decided) {
+    let measured = match counts.measured {
+        0 => String::new(),
+        1 => "One value is measured without a verdict".into(),
+        many => format!("{many} values are measured without a verdict"),
+    };
+    let found = match (holds, judged) {
         (_, 0) => String::new(),
         (1, 1) => "The claim holds".into(),
-        (0, 1) => "The claim does not hold".into(),
+        (0, 1) if counts.fails == 1 => "The claim does not hold".into(),
+        (0, 1) => String::new(),
         (2, 2) => "Both claims hold".into(),
         (holds, all) if holds == all => format!("All {all} claims hold"),
         (0, all) => format!("None of {all} claims holds"),
         (1, all) => format!("1 of {all} claims holds"),
         (some, all) => format!("{some} of {all} claims hold"),
     };
-    let sentences = [found, not_so(claims), open].into_iter().filter(|words| !words.is_empty());
+    let sentences = [found, not_so(claims), open, measured].into_iter().filter(|words| !words.is_empty());
     sentences.map(|words| words + ".").collect::<Vec<_>>().join(" ")
 }
 
@@ -57,15 +64,17 @@ mod tests {
         let claim = |says: &str, value: f64, bound| Claim::new("X", Kind::Paper, says, value, bound);
         let holds = || claim("holds", 0.0, Bound::AtMost(1.0));
         let fails = |says| claim(says, 2.0, Bound::AtMost(1.0));
-        let open = || claim("open", 2.0, Bound::None);
+        let measured = || claim("open", 2.0, Bound::None);
+        let unsettled = || fails("unsettled").interval(0.0, 3.0);
         assert_eq!(answer(&[]), "");
-        assert_eq!(answer(&[open()]), "One value is measured without a bound.");
+        assert_eq!(answer(&[measured()]), "One value is measured without a verdict.");
         assert_eq!(
-            answer(&[holds(), open(), open()]),
-            "The claim holds. 2 values are measured without a bound."
+            answer(&[holds(), measured(), measured()]),
+            "The claim holds. 2 values are measured without a verdict."
         );
         assert_eq!(answer(&[fails("a")]), "The claim does not hold. Not so: a.");
-        let many = [fails("a"), fails("b"), fails("c"), holds()];
-        assert_eq!(answer(&many), "1 of 4 claims holds. Not so: a; b; and 1 more.");
+        assert_eq!(answer(&[unsettled()]), "The claim is unsettled.");
+        let many = [fails("a"), fails("b"), fails("c"), holds(), unsettled()];
+        assert_eq!(answer(&many), "1 of 5 claims holds. Not so: a; b; and 1 more. One is unsettled.");
     }
 }

@@ -13,7 +13,7 @@ pub enum Bound {
     AtLeast(#[serde(with = "crate::exact")] f64),
     /// low ≤ measured ≤ high
     Within(f64, f64),
-    /// The paper gives nothing to compare with; the value is reported only.
+    /// Nothing is required; the value is reported only.
     None,
 }
 
@@ -25,6 +25,23 @@ impl Bound {
             Bound::AtLeast(low) => value >= low,
             Bound::Within(low, high) => low <= value && value <= high,
             Bound::None => true,
+        }
+    }
+
+    /// What follows from a value and its interval; the value alone decides where it has none, being exact or a count.
+    pub fn judge(self, value: f64, interval: Option<(f64, f64)>) -> Verdict {
+        let (low, high) = interval.unwrap_or((value, value));
+        let misses = match self {
+            Bound::None => return Verdict::Measured,
+            _ if value.is_nan() => return Verdict::Unsettled,
+            Bound::AtMost(most) => low > most,
+            Bound::AtLeast(least) => high < least,
+            Bound::Within(least, most) => high < least || low > most,
+        };
+        match (self.admits(low) && self.admits(high), misses) {
+            (true, _) => Verdict::Holds,
+            (_, true) => Verdict::Fails,
+            _ => Verdict::Unsettled,
         }
     }
 
@@ -44,12 +61,86 @@ impl Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The bound is met.
+    /// The whole 95 % interval meets the bound.
     Holds,
-    /// The bound is not met.
+    /// The whole interval misses it.
     Fails,
-    /// The paper does not fix what would decide it.
-    Undefined,
+    /// The interval reaches across the bound, or nothing could be measured.
+    Unsettled,
+    /// Nothing is required: the value is reported, and counts for and against nobody.
+    #[serde(alias = "undefined")]
+    Measured,
+}
+
+impl Verdict {
+    /// All of them, in reading order.
+    pub const ALL: [Verdict; 4] = [Verdict::Holds, Verdict::Fails, Verdict::Unsettled, Verdict::Measured];
+
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Fails => "fails",
+            Verdict::Unsettled => "unsettled",
+            Verdict::Measured => "measured",
+        }
+    }
+}
+
+/// What a failure is laid to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cause {
+    /// (a) The network: it was trained otherwise than the paper's.
+    Network,
+    /// (b) The protocol: by the authors' own choices of prompts, grids and starts it does not fail.
+    Protocol,
+    /// (c) The paper: its network and its protocol give another answer than its words.
+    Paper,
+}
+
+impl Cause {
+    /// As a reader meets it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Cause::Network => "(a) the network",
+            Cause::Protocol => "(b) the protocol",
+            Cause::Paper => "(c) the paper",
+        }
+    }
+}
+
+/// Where the words under *quoted* come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Words {
+    /// The paper, literally; `scripts/check-quotes` finds them in its source.
+    Paper,
+    /// Ours: what the paper says in other words, a number of the reference table, or theory.
+    #[default]
+    Ours,
+}
+
+/// The same claim measured another way, beside the way that decides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Which way, in words: [`Reading::AUTHORS`], `layers by our rule`.
+    pub by: String,
+    /// What it gives; NaN is written as null.
+    #[serde(with = "crate::exact")]
+    pub measured: f64,
+    /// Its 95 % interval, when it has one.
+    #[serde(with = "crate::exact")]
+    pub interval: Option<(f64, f64)>,
+    /// The verdict that it would give.
+    pub verdict: Verdict,
+}
+
+impl Reading {
+    /// The choices of the authors' published code: 320 prompts, t = 0…40, their grids of steps, random starts.
+    pub const AUTHORS: &str = "the authors' protocol";
+    /// The middle layers as this project chooses them, where the paper names layers.
+    pub const OUR_LAYERS: &str = "layers by our rule";
 }
 
 /// Whose statement a claim checks.
@@ -110,8 +201,11 @@ pub struct Claim {
     pub network: String,
     /// The statement in our words.
     pub statement: String,
-    /// The number or words of the paper (or of the reference table), when there are any.
+    /// The number or words of the paper, or of ours, when there are any.
     pub quoted: String,
+    /// Whose words those are.
+    #[serde(default)]
+    pub words: Words,
     /// The measured value; NaN is written as null.
     #[serde(with = "crate::exact")]
     pub measured: f64,
@@ -122,9 +216,15 @@ pub struct Claim {
     pub bound: Bound,
     /// Whether it does.
     pub verdict: Verdict,
+    /// The same measured another way, where that may matter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<Reading>,
     /// Figure that shows it, by id.
     pub figure: Option<String>,
-    /// Why it fails, where it does; a sentence or two.
+    /// What a failure is laid to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// The evidence for that, or why it is unsettled; a sentence or two.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
@@ -132,22 +232,20 @@ pub struct Claim {
 impl Claim {
     /// A claim whose verdict is decided here, by its bound, and nowhere else.
     pub fn new(id: &str, kind: Kind, statement: impl Into<String>, measured: f64, bound: Bound) -> Claim {
-        let verdict = match bound {
-            Bound::None => Verdict::Undefined,
-            bound if bound.admits(measured) => Verdict::Holds,
-            _ => Verdict::Fails,
-        };
         Claim {
             id: id.to_string(),
             kind,
             network: String::new(),
             statement: statement.into(),
             quoted: String::new(),
+            words: Words::Ours,
             measured,
             interval: None,
             bound,
-            verdict,
+            verdict: bound.judge(measured, None),
+            readings: Vec::new(),
             figure: None,
+            cause: None,
             why: String::new(),
         }
     }
@@ -163,43 +261,82 @@ impl Claim {
         self
     }
 
-    /// The same claim with its 95 % interval.
+    /// The same claim with its 95 % interval, which decides.
     pub fn interval(mut self, low: f64, high: f64) -> Self {
         self.interval = (!low.is_nan() && !high.is_nan()).then_some((low, high));
+        self.verdict = self.bound.judge(self.measured, self.interval);
         self
     }
 
-    /// The same claim with what the paper (or the reference table) says.
+    /// The same claim with words that the paper has literally.
     pub fn quoted(mut self, words: impl Into<String>) -> Self {
-        self.quoted = words.into();
+        (self.quoted, self.words) = (words.into(), Words::Paper);
         self
     }
 
-    /// The same claim with what explains a failure; nothing where it does not fail.
-    pub fn why(mut self, words: impl Into<String>) -> Self {
-        if self.verdict == Verdict::Fails {
-            self.why = words.into();
-        }
+    /// The same claim with words of our own: what the paper says otherwise, a reference number, theory.
+    pub fn ours(mut self, words: impl Into<String>) -> Self {
+        (self.quoted, self.words) = (words.into(), Words::Ours);
         self
     }
 
-    /// Adds to a failure whether its prompts could have turned it.
-    pub fn explain(&mut self) {
-        if self.verdict != Verdict::Fails {
-            return;
-        }
-        let words = match self.interval {
-            Some((low, high)) if self.bound.admits(low) || self.bound.admits(high) => {
-                "The 95 % interval reaches what is required: other prompts could turn the verdict."
+    /// The same claim, measured another way as well.
+    pub fn reading(mut self, by: &str, measured: f64, interval: Option<(f64, f64)>) -> Self {
+        let verdict = self.bound.judge(measured, interval);
+        self.readings.push(Reading { by: by.into(), measured, interval, verdict });
+        self
+    }
+
+    /// Whether another reading gives another verdict.
+    pub fn depends(&self) -> bool {
+        self.readings.iter().any(|reading| reading.verdict != self.verdict)
+    }
+
+    /// Lays a failure to the network, the protocol or the paper, with the evidence, and says of what is unsettled why.
+    /// `other_recipe` says how the network was trained where that is not the paper's way.
+    pub fn explain(&mut self, other_recipe: Option<&str>) {
+        let words = match (self.verdict, self.interval) {
+            (Verdict::Holds | Verdict::Measured, _) => {
+                self.why.clear();
+                return;
             }
-            Some(_) => {
-                "The 95 % interval lies outside what is required: other prompts would not turn the verdict."
-            }
-            None if self.measured.is_nan() => "Nothing could be measured.",
-            None if self.why.is_empty() => "The figure shows what lies behind the number.",
-            None => "",
+            (Verdict::Unsettled, _) if self.measured.is_nan() => "Nothing could be measured.".to_string(),
+            (Verdict::Unsettled, _) => "The 95 % interval reaches across what is required.".to_string(),
+            (Verdict::Fails, _) if self.kind == Kind::Paper => self.lay(other_recipe),
+            (Verdict::Fails, Some(_)) => "The 95 % interval lies outside what is required.".to_string(),
+            (Verdict::Fails, None) => "The figure shows what lies behind the number.".to_string(),
         };
         self.why = format!("{} {words}", self.why).trim().to_string();
+    }
+
+    /// Whose failure it is, unless that was said already.
+    fn lay(&mut self, other_recipe: Option<&str>) -> String {
+        let authors = self.readings.iter().find(|reading| reading.by == Reading::AUTHORS);
+        let (cause, words) = match (self.cause, other_recipe, authors) {
+            (Some(cause), ..) => (cause, String::new()),
+            (_, Some(recipe), _) => {
+                let words = format!("The network was trained by {recipe}, not as the paper's was.");
+                (Cause::Network, words)
+            }
+            (.., Some(reading)) if reading.verdict == Verdict::Holds => {
+                let words = format!("By {} it is {} and holds.", reading.by, short(reading.measured));
+                (Cause::Protocol, words)
+            }
+            (.., Some(reading)) => {
+                let words = format!(
+                    "The network was trained as the paper's was, and by {} it is {}, which does not hold either.",
+                    reading.by,
+                    short(reading.measured)
+                );
+                (Cause::Paper, words)
+            }
+            (_, None, None) if self.network.is_empty() => {
+                (Cause::Paper, "No network and no choice of ours is involved.".into())
+            }
+            (_, None, None) => (Cause::Paper, "The network was trained as the paper's was.".into()),
+        };
+        self.cause = Some(cause);
+        words
     }
 
     /// The same claim, shown by a figure.
@@ -209,18 +346,57 @@ impl Claim {
     }
 }
 
+/// A number in a sentence.
+fn short(value: f64) -> String {
+    match value.abs() {
+        size if size == 0.0 || (0.001..1e5).contains(&size) => format!("{value:.3}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_follows_the_measured_value() {
-        let claim = |value| Claim::new("X", Kind::Paper, "x", value, Bound::AtMost(1.0)).verdict;
-        assert_eq!(claim(0.5), Verdict::Holds);
-        assert_eq!(claim(1.5), Verdict::Fails);
-        assert_eq!(claim(f64::NAN), Verdict::Fails);
-        assert_eq!(Claim::new("X", Kind::Paper, "x", 1.0, Bound::None).verdict, Verdict::Undefined);
+    fn a_verdict_follows_the_interval() {
+        let claim = |value| Claim::new("X", Kind::Paper, "x", value, Bound::AtMost(1.0));
+        assert_eq!(claim(0.5).verdict, Verdict::Holds);
+        assert_eq!(claim(1.5).verdict, Verdict::Fails);
+        assert_eq!(claim(f64::NAN).verdict, Verdict::Unsettled);
+        assert_eq!(claim(0.5).interval(0.4, 0.9).verdict, Verdict::Holds);
+        assert_eq!(claim(0.5).interval(0.4, 1.1).verdict, Verdict::Unsettled);
+        assert_eq!(claim(1.5).interval(0.9, 2.0).verdict, Verdict::Unsettled);
+        assert_eq!(claim(1.5).interval(1.1, 2.0).verdict, Verdict::Fails);
+        assert_eq!(Claim::new("X", Kind::Paper, "x", 1.0, Bound::None).verdict, Verdict::Measured);
+        let within = |low, high| Bound::Within(2.0, 3.0).judge(2.5, Some((low, high)));
+        assert_eq!(
+            [within(2.1, 2.9), within(1.9, 2.9), within(1.0, 4.0), within(3.1, 4.0), within(1.0, 1.9)],
+            [Verdict::Holds, Verdict::Unsettled, Verdict::Unsettled, Verdict::Fails, Verdict::Fails]
+        );
+        assert_eq!(Bound::AtLeast(1.0).judge(0.5, Some((0.2, 0.9))), Verdict::Fails);
         assert!(Bound::near(0.2, 0.1).admits(0.21) && !Bound::near(0.2, 0.1).admits(0.23));
         assert!(Bound::factor(1e-4, 3.0).admits(2e-4) && !Bound::factor(1e-4, 3.0).admits(4e-4));
+    }
+
+    #[test]
+    fn a_failure_is_laid_to_the_network_the_protocol_or_the_paper() {
+        let laid = |claim: Claim, other: Option<&str>| {
+            let mut claim = claim.network("R1");
+            claim.explain(other);
+            (claim.cause, claim.why)
+        };
+        let fails = || Claim::new("X", Kind::Paper, "x", 2.0, Bound::AtMost(1.0));
+        let (cause, why) = laid(fails(), Some("Muon"));
+        assert_eq!(cause, Some(Cause::Network));
+        assert!(why.contains("Muon"), "{why}");
+        assert_eq!(laid(fails().reading(Reading::AUTHORS, 0.5, None), None).0, Some(Cause::Protocol));
+        assert_eq!(laid(fails().reading(Reading::AUTHORS, 1.5, None), None).0, Some(Cause::Paper));
+        assert_eq!(laid(fails(), None).0, Some(Cause::Paper));
+        let holds = Claim::new("X", Kind::Paper, "x", 0.5, Bound::AtMost(1.0));
+        assert_eq!(laid(holds, Some("Muon")), (None, String::new()));
+        let beyond = Claim::new("X", Kind::Beyond, "x", 2.0, Bound::AtMost(1.0)).interval(1.5, 2.5);
+        let (cause, why) = laid(beyond, None);
+        assert!(cause.is_none() && why.contains("outside"), "{why}");
     }
 }

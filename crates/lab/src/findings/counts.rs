@@ -4,15 +4,17 @@ use serde::Serialize;
 
 use super::{Claim, Kind, Verdict};
 
-/// How many claims hold, fail, or are undefined in the paper.
+/// How many claims hold, fail, are unsettled, or are measured without a verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Bounds met.
     pub holds: usize,
     /// Bounds not met.
     pub fails: usize,
-    /// Nothing in the paper decides.
-    pub undefined: usize,
+    /// Intervals across the bound.
+    pub unsettled: usize,
+    /// Values of which nothing is required.
+    pub measured: usize,
 }
 
 impl Counts {
@@ -22,7 +24,8 @@ impl Counts {
             match claim.verdict {
                 Verdict::Holds => counts.holds += 1,
                 Verdict::Fails => counts.fails += 1,
-                Verdict::Undefined => counts.undefined += 1,
+                Verdict::Unsettled => counts.unsettled += 1,
+                Verdict::Measured => counts.measured += 1,
             }
             counts
         })
@@ -49,6 +52,11 @@ impl Counts {
 
     /// All claims.
     pub fn total(self) -> usize {
-        self.holds + self.fails + self.undefined
+        self.judged() + self.measured
+    }
+
+    /// Claims with a verdict.
+    pub fn judged(self) -> usize {
+        self.holds + self.fails + self.unsettled
     }
 }

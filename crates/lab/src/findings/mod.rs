@@ -10,7 +10,7 @@ mod table;
 use serde::{Deserialize, Serialize};
 
 pub use answer::answer;
-pub use claims::{Bound, Claim, Kind, Verdict};
+pub use claims::{Bound, Cause, Claim, Kind, Reading, Verdict, Words};
 pub use counts::Counts;
 pub use figure::{
     At, Axis, Block, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke,

@@ -28,7 +28,7 @@ pub fn badge(verdict: Verdict) -> String {
     format!("<span class=\"badge {word}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
 }
 
-/// How many claims hold, fail and are undefined, as badges; those that do not occur are left out.
+/// How many claims hold, fail, are unsettled and are measured, as badges; those that do not occur are left out.
 pub fn tally(counts: Counts) -> String {
     let badges =
         each_verdict(counts).into_iter().filter(|(_, count, _)| *count > 0).map(|(verdict, count, word)| {

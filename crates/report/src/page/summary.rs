@@ -121,14 +121,14 @@ fn asked(out: &mut String, findings: &[Findings], about: &About, left_out: usize
         1 => "<a href=\"#fails\">One claim fails</a>, with its reason.".into(),
         n => format!("<a href=\"#fails\">{n} claims fail</a>, each with its reason."),
     };
-    let open = match counts.undefined {
+    let open = match counts.measured {
         0 => String::new(),
         1 => format!(
-            " For <a href=\"{LEDGER}#show=undefined\">one more</a> the paper fixes no number that could be met or missed: it is \
+            " For <a href=\"{LEDGER}#show=measured\">one more</a> the paper fixes no number that could be met or missed: it is \
              measured, and decides nothing."
         ),
         n => format!(
-            " For <a href=\"{LEDGER}#show=undefined\">{n} more</a> the paper fixes no number that could be met or \
+            " For <a href=\"{LEDGER}#show=measured\">{n} more</a> the paper fixes no number that could be met or \
              missed: they are measured, and decide nothing."
         ),
     };
@@ -143,7 +143,7 @@ fn asked(out: &mut String, findings: &[Findings], about: &About, left_out: usize
     );
     out.push_str(
         "<table class=\"tally\">\n<thead><tr><th scope=\"col\">Whose claims</th><th class=\"share\"></th>\
-         <th scope=\"col\">hold</th><th scope=\"col\">fail</th><th scope=\"col\">undefined</th>\
+         <th scope=\"col\">hold</th><th scope=\"col\">fail</th><th scope=\"col\">unsettled</th><th scope=\"col\">measured</th>\
          <th scope=\"col\">all</th></tr></thead>\n<tbody>\n",
     );
     let most = kinds.iter().map(|(_, counts)| counts.total()).max().unwrap_or(1);

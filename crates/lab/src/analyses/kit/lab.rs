@@ -100,6 +100,11 @@ impl Lab {
             .collect()
     }
 
+    /// How a network was trained, where that is not the paper's way.
+    pub fn other_recipe(&self, name: &str) -> Option<String> {
+        self.networks.other_recipe(name)
+    }
+
     /// A network by its name, with a read-out for every layer.
     pub fn network(&self, name: &str) -> Result<Arc<dyn Learner>> {
         if let Some(known) = lock(&self.learners).get(name) {

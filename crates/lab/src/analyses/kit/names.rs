@@ -23,6 +23,27 @@ pub fn of(names: &[&str]) -> String {
     }
 }
 
+/// Some networks in words, with which of them were trained otherwise than the paper's: `R4 (fast recipe)`,
+/// `R1 and R7 (R7: fast recipe)`.
+pub fn with_recipe(names: &[&str], others: &[&str]) -> String {
+    let all = of(names);
+    // what is called fast, or is our own, need not be said to be
+    let others: Vec<&str> = others.iter().copied().filter(|name| named_after_paper(name)).collect();
+    match others.len() {
+        0 => all,
+        some if some == names.len() => format!("{all} (fast recipe)"),
+        _ => format!("{all} ({}: fast recipe)", of(&others)),
+    }
+}
+
+/// Whether a name promises a network of the paper and says nothing of how it was trained.
+fn named_after_paper(name: &str) -> bool {
+    match name.split_once('-') {
+        None => name != MINIATURE,
+        Some((_, special)) => special.parse::<usize>().is_ok() || special == "wide",
+    }
+}
+
 /// One network: the part of its name before the dash is its number, the part after it what is special.
 fn one(name: &str) -> String {
     let (number, special) = name.split_once('-').unwrap_or((name, ""));
@@ -31,7 +52,8 @@ fn one(name: &str) -> String {
         "" => number,
         "along" => format!("{number} during training"),
         "relu" => format!("{number} with ReLU attention"),
-        "paper" => format!("{number} by the paper's recipe"),
+        "fast" => format!("{number} by Muon"),
+        "adam" => format!("{number} by fast Adam"),
         width if width.parse::<usize>().is_ok() => format!("{number}, {width} wide"),
         other => match other.strip_prefix(SEED) {
             Some(seed) => format!("{number}, seed {seed}"),
@@ -43,7 +65,8 @@ fn one(name: &str) -> String {
 /// One network and others that differ from it by their seeds, 1 and on.
 fn seeds(names: &[&str]) -> Option<String> {
     let (first, others) = names.split_first().filter(|(_, others)| !others.is_empty())?;
-    let numbered = |(i, name): (usize, &&str)| **name == *format!("{first}-{SEED}{}", i + 1);
+    let stem = first.strip_suffix("-fast").unwrap_or(first);
+    let numbered = |(i, name): (usize, &&str)| **name == *format!("{stem}-{SEED}{}", i + 1);
     let all = others.iter().enumerate().all(numbered);
     all.then(|| format!("{}, seeds 0–{}", one(first), others.len()))
 }
@@ -68,9 +91,16 @@ mod tests {
         assert_eq!(of(&["r1"]), "R1");
         assert_eq!(of(&["r7", "r1"]), "R1 and R7");
         assert_eq!(of(&["r1", "r7", "r7-wide"]), "R1, R7 and R7, wide");
-        assert_eq!(of(&["r1", "r1-seed1", "r1-seed2"]), "R1, seeds 0–2");
+        assert_eq!(of(&["r1-fast", "r1-seed1", "r1-seed2"]), "R1 by Muon, seeds 0–2");
         assert_eq!(of(&["r6-8", "r6-16"]), "R6, 8, 16 wide");
         assert_eq!(of(&["r1-along"]), "R1 during training");
         assert_eq!(of(&["miniature"]), "miniature");
+        assert_eq!(with_recipe(&["r4"], &[]), "R4");
+        assert_eq!(with_recipe(&["r4"], &["r4"]), "R4 (fast recipe)");
+        assert_eq!(with_recipe(&["r1", "r7"], &["r7"]), "R1 and R7 (R7: fast recipe)");
+        assert_eq!(
+            with_recipe(&["r1-fast", "miniature"], &["r1-fast", "miniature"]),
+            "R1 by Muon and miniature"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::names;
 use crate::analyses::{Analysis, Headline, Outcome};
-use crate::findings::{self, Bound, Claim, Figure, Kind, Panel, Table, Verdict};
+use crate::findings::{self, Bound, Cause, Claim, Figure, Kind, Panel, Reading, Table, Verdict, Words};
 use crate::stats::Estimate;
 
 /// The notebook of one row: `claim("slope", …)` of row `F3` is claim `F3.slope`, `figure("maps", …)` is figure `f3-maps`.
@@ -13,7 +13,9 @@ pub struct Notebook {
     stem: String,
     kind: Kind,
     /// The networks that the row asks, for its claims.
-    network: String,
+    needs: &'static [&'static str],
+    /// The networks that each claim asks.
+    asked: Vec<Vec<String>>,
     outcome: Outcome,
 }
 
@@ -55,7 +57,8 @@ impl Notebook {
             prefix: analysis.id.replace("-prime", "'"),
             stem: analysis.id.to_lowercase(),
             kind: analysis.chapter.kind(),
-            network: names::of(analysis.needs),
+            needs: analysis.needs,
+            asked: Vec::new(),
             outcome: Outcome::default(),
         }
     }
@@ -65,7 +68,8 @@ impl Notebook {
     /// ```text
     /// note.claim("last", ols.last_similarity(), AtLeast(0.98))
     ///     .says("SimE of the last layer with OLS")
-    ///     .quoted("the last few layers basically compute OLS");
+    ///     .quoted("converged to the OLS solution")
+    ///     .authors(by_the_authors.last_similarity());
     /// ```
     ///
     /// It is a statement of the paper (or what its chapter says) unless [`Entry::kind`] says otherwise, asks the networks of
@@ -73,13 +77,17 @@ impl Notebook {
     pub fn claim(&mut self, name: &str, measured: impl Into<Measured>, bound: Bound) -> Entry<'_> {
         let Measured { value, interval } = measured.into();
         let claim = Claim::new(&format!("{}.{name}", self.prefix), self.kind, "", value, bound);
-        let claim = claim.network(self.network.clone());
         let claim = match interval {
             Some((low, high)) => claim.interval(low, high),
             None => claim,
         };
         self.outcome.claims.push(claim);
-        Entry { claim: self.outcome.claims.last_mut().expect("just written"), stem: &self.stem }
+        self.asked.push(self.needs.iter().map(ToString::to_string).collect());
+        Entry {
+            claim: self.outcome.claims.last_mut().expect("just written"),
+            asked: self.asked.last_mut().expect("just written"),
+            stem: &self.stem,
+        }
     }
 
     /// Draws a figure; its panels stand from left to right.
@@ -122,8 +130,17 @@ impl Notebook {
         findings::Headline { rank: headline.rank, figure: self.id(headline.figure), claims }
     }
 
-    /// All that was written.
-    pub(in crate::analyses) fn close(self) -> Outcome {
+    /// All that was written, each claim with the networks that it asks and, where it fails, whose failure that is.
+    /// `other_recipe` says of a network how it was trained, where that is not the paper's way.
+    pub(in crate::analyses) fn close(mut self, other_recipe: impl Fn(&str) -> Option<String>) -> Outcome {
+        for (claim, asked) in self.outcome.claims.iter_mut().zip(&self.asked) {
+            let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+            let others: Vec<(&str, String)> =
+                asked.iter().filter_map(|name| Some((*name, other_recipe(name)?))).collect();
+            claim.network =
+                names::with_recipe(&asked, &others.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+            claim.explain(others.first().map(|(_, recipe)| recipe.as_str()));
+        }
         self.outcome
     }
 }
@@ -131,6 +148,7 @@ impl Notebook {
 /// A claim that was just written down, to add to it.
 pub struct Entry<'a> {
     claim: &'a mut Claim,
+    asked: &'a mut Vec<String>,
     stem: &'a str,
 }
 
@@ -141,9 +159,29 @@ impl Entry<'_> {
         self
     }
 
-    /// What the paper (or the reference table) says.
+    /// What the paper says, literally: `scripts/check-quotes` looks for it in the paper's source. Words left out are `…`.
     pub fn quoted(self, words: impl Into<String>) -> Self {
-        self.claim.quoted = words.into();
+        (self.claim.quoted, self.claim.words) = (words.into(), Words::Paper);
+        self
+    }
+
+    /// What is expected, in words that the paper does not have: a paraphrase, a reference number, theory.
+    pub fn ours(self, words: impl Into<String>) -> Self {
+        (self.claim.quoted, self.claim.words) = (words.into(), Words::Ours);
+        self
+    }
+
+    /// The same by the authors' protocol ([`Reading::AUTHORS`]).
+    pub fn authors(self, measured: impl Into<Measured>) -> Self {
+        self.also(Reading::AUTHORS, measured)
+    }
+
+    /// The same measured another way, beside the way that decides.
+    pub fn also(self, by: &str, measured: impl Into<Measured>) -> Self {
+        let Measured { value, interval } = measured.into();
+        let interval = interval.filter(|(low, high)| !low.is_nan() && !high.is_nan());
+        let verdict = self.claim.bound.judge(value, interval);
+        self.claim.readings.push(Reading { by: by.into(), measured: value, interval, verdict });
         self
     }
 
@@ -153,10 +191,18 @@ impl Entry<'_> {
         self
     }
 
-    /// What explains it where it fails.
+    /// The evidence, where it fails or is unsettled.
     pub fn why(self, words: impl Into<String>) -> Self {
-        if self.claim.verdict == Verdict::Fails {
+        if matches!(self.claim.verdict, Verdict::Fails | Verdict::Unsettled) {
             self.claim.why = words.into();
+        }
+        self
+    }
+
+    /// Whose failure it is, where it fails and the evidence of the row says more than the recipe and the authors' protocol do.
+    pub fn because(self, cause: Cause, evidence: impl Into<String>) -> Self {
+        if self.claim.verdict == Verdict::Fails {
+            (self.claim.cause, self.claim.why) = (Some(cause), evidence.into());
         }
         self
     }
@@ -164,19 +210,13 @@ impl Entry<'_> {
     /// Its 95 % interval, where the measured value came without.
     pub fn interval(self, low: f64, high: f64) -> Self {
         self.claim.interval = (!low.is_nan() && !high.is_nan()).then_some((low, high));
-        self
-    }
-
-    /// Leaves it open: the paper says nothing that would decide it.
-    pub fn undecided(self) -> Self {
-        (self.claim.bound, self.claim.verdict) = (Bound::None, Verdict::Undefined);
-        self.claim.why.clear();
+        self.claim.verdict = self.claim.bound.judge(self.claim.measured, self.claim.interval);
         self
     }
 
     /// The networks that it asks, by their names, where they are not all of the row's; none for algorithms alone.
     pub fn asks(self, networks: &[&str]) -> Self {
-        self.claim.network = names::of(networks);
+        *self.asked = networks.iter().map(ToString::to_string).collect();
         self
     }
 

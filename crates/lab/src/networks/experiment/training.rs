@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::findings::numbers::grouped;
+
 /// How to train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,6 +61,33 @@ pub struct TrainingSpec {
     /// Checkpoints that are kept along the way, spread evenly over the logarithm of the step.
     #[serde(default)]
     pub keep: usize,
+}
+
+/// The paper's recipe: 500,001 steps of 64 prompts, Adam at a constant 1e-4, nothing clipped, nothing warmed up.
+const PAPER: (u64, usize, f64) = (500_001, 64, 1e-4);
+
+impl TrainingSpec {
+    /// How this differs from the paper's recipe, in words: `Muon at 1.5e-3 in 8,000 steps`; nothing where it does not. Seeds
+    /// and what is written when make no difference.
+    pub fn other_than_the_papers(&self) -> Option<String> {
+        let (steps, batch, rate) = PAPER;
+        let same = (self.steps, self.batch, self.rate) == (steps, batch, rate)
+            && (self.beta1, self.beta2, self.epsilon) == (beta1(), beta2(), epsilon())
+            && (self.optimiser, self.schedule, self.start)
+                == (Optimiser::Adam, Schedule::Constant, Start::Usual)
+            && (self.clip, self.warmup) == (None, 0.0)
+            && self.init.is_none();
+        let optimiser = match self.optimiser {
+            Optimiser::Adam => "Adam",
+            Optimiser::Muon => "Muon",
+        };
+        let start = match self.start {
+            Start::Usual => "",
+            Start::PassThrough => " from pass-through layers",
+        };
+        let words = format!("{optimiser} at {:e} in {} steps{start}", self.rate, grouped(self.steps));
+        (!same).then_some(words)
+    }
 }
 
 fn beta1() -> f64 {

@@ -1,4 +1,4 @@
-//! From a finished run to a network that is shipped: half the bytes, read-outs, a card, a picture of its training.
+//! From a run to a network that is shipped: half the bytes, read-outs, a card, a picture of its training.
 
 use std::path::Path;
 
@@ -15,9 +15,7 @@ use crate::networks::experiment::Experiment;
 use crate::networks::runs::{self, CHECKPOINT, Metrics, PLAN};
 use crate::probe::{self, Options};
 
-/// Files that are taken over as they are.
-const TAKEN: [&str; 2] = [PLAN, "metrics.jsonl"];
-
+const METRICS: &str = "metrics.jsonl";
 const READ_OUTS: &str = "readouts.safetensors";
 
 /// A network being added.
@@ -37,18 +35,30 @@ pub enum Form {
     Predictions,
 }
 
-/// Writes a finished run, or a network that is shipped already, into the empty folder `to`, in that form, with plan and
-/// metrics; of checkpoints that it kept, predictions.
-pub fn add(name: &str, run: &Path, to: &Path, form: Form, remark: &str, progress: Progress) -> Result<Added> {
+/// Which run is added, and how.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// Directory of the run, or of a network that is shipped already.
+    pub run: &'a Path,
+    /// What is kept of it.
+    pub form: Form,
+    /// Whether a run that is not over may be added; its card says how far it is.
+    pub unfinished: bool,
+    /// A sentence for the card; that of the network itself when empty.
+    pub remark: &'a str,
+}
+
+/// Writes a run, or a network that is shipped already, into the empty folder `to`, with plan and metrics; of checkpoints
+/// that it kept, predictions.
+pub fn add(name: &str, source: Source, to: &Path, progress: Progress) -> Result<Added> {
+    let Source { run, form, unfinished, remark } = source;
     let experiment = Experiment::read(&run.join(PLAN))?;
     let network = named(name)?;
     network.check_task(&experiment, run)?;
-    let trained = trained(run)?;
-    for file in TAKEN {
-        let from = run.join(file);
-        std::fs::copy(&from, to.join(file)).map_err(Error::file("copy", &from))?;
-    }
-    let metrics = read_metrics(&run.join("metrics.jsonl"))?;
+    let trained = trained(run, unfinished)?;
+    let plan = run.join(PLAN);
+    std::fs::copy(&plan, to.join(PLAN)).map_err(Error::file("copy", &plan))?;
+    let metrics = metrics_until(trained.steps, &run.join(METRICS), &to.join(METRICS))?;
     let body = experiment.network.build(experiment.task.dim, experiment.task.points)?;
     let parameters = body.layout().len();
     let prompts = network.evaluation(Seed(0), RECORDED)?;
@@ -83,6 +93,8 @@ pub fn add(name: &str, run: &Path, to: &Path, form: Form, remark: &str, progress
     };
     add_checkpoints(run, to, &prompts.head(checkpoints::RECORDED, prompts.points()), progress)?;
     progress(&format!("judging {name} on {RECORDED} prompts"));
+    let evaluation = Evaluation::of(&*learner, &prompts)?;
+    let trained = if trained.prompts == 0 { trained.judged_by(&evaluation) } else { trained };
     let card = Card {
         name: name.into(),
         about: network.about.into(),
@@ -92,7 +104,7 @@ pub fn add(name: &str, run: &Path, to: &Path, form: Form, remark: &str, progress
         parameters,
         stored,
         remark: if remark.is_empty() { trained.remark.clone() } else { remark.into() },
-        evaluation: Some(Evaluation::of(&*learner, &prompts)?),
+        evaluation: Some(evaluation),
         files: Default::default(),
         ..trained
     };
@@ -100,7 +112,7 @@ pub fn add(name: &str, run: &Path, to: &Path, form: Form, remark: &str, progress
 }
 
 /// What is known of a network at the end of its run, or from its card: the rest of the card is still empty.
-fn trained(run: &Path) -> Result<Card> {
+fn trained(run: &Path, even_unfinished: bool) -> Result<Card> {
     if let Some(result) = runs::finished(run) {
         return Ok(Card {
             steps: result.steps,
@@ -113,10 +125,15 @@ fn trained(run: &Path) -> Result<Card> {
         });
     }
     if !run.join(Card::FILE).is_file() {
-        let far = runs::unfinished(run)
-            .map_or(String::new(), |run| format!(" (step {} of {})", run.step, run.steps));
-        let why =
-            format!("is unfinished{far}; accepted: a run that `iclab train` has ended, or a shipped network");
+        let unfinished = runs::unfinished(run);
+        if let Some(begun) = unfinished.as_ref().filter(|begun| even_unfinished && begun.step > 0) {
+            let device = runs::recorded_device(run).unwrap_or_default();
+            return Ok(Card { steps: begun.step, steps_asked: Some(begun.steps), device, ..Card::default() });
+        }
+        let far = unfinished.map_or(String::new(), |run| format!(" (step {} of {})", run.step, run.steps));
+        let why = format!(
+            "is unfinished{far}; accepted: a run that `iclab train` has ended, a shipped network, or --unfinished"
+        );
         return Err(Error::content(run, why));
     }
     let card = Card::read(run)?;
@@ -159,12 +176,18 @@ impl Added {
     }
 }
 
-fn read_metrics(path: &Path) -> Result<Vec<Metrics>> {
-    let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+/// Takes the metrics over, up to a step: those after the last checkpoint of an unfinished run are of other weights.
+fn metrics_until(step: u64, from: &Path, to: &Path) -> Result<Vec<Metrics>> {
+    let text = std::fs::read_to_string(from).map_err(Error::file("read", from))?;
     let row = |(i, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|e| Error::content(path, format!("line {}: {e}", i + 1)))
+        let row: Metrics =
+            serde_json::from_str(line).map_err(|e| Error::content(from, format!("line {}: {e}", i + 1)))?;
+        Ok((line.to_string() + "\n", row))
     };
-    text.lines().enumerate().map(row).collect()
+    let rows: Vec<(String, Metrics)> = text.lines().enumerate().map(row).collect::<Result<_>>()?;
+    let (lines, rows): (Vec<_>, Vec<_>) = rows.into_iter().filter(|(_, row)| row.step <= step).unzip();
+    std::fs::write(to, lines.concat()).map_err(Error::file("write", to))?;
+    Ok(rows)
 }
 
 /// Loss, and what remains above the Bayes loss, by training step.

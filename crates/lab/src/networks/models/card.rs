@@ -27,6 +27,9 @@ pub struct Card {
     pub seed: u64,
     /// Gradient steps.
     pub steps: u64,
+    /// Steps that its experiment asks for, where it was not trained to the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps_asked: Option<u64>,
     /// Where it was trained.
     pub device: String,
     /// Seconds that took.
@@ -133,6 +136,12 @@ impl Card {
         toml::from_str(&text).map_err(|e| Error::content(path, e.message()))
     }
 
+    /// The same card of a network whose training ended without an evaluation of its own.
+    pub(super) fn judged_by(self, found: &Evaluation) -> Card {
+        let (mean_loss, last_error_over_d) = (found.mean_loss[0], found.last_error_over_d[0]);
+        Card { prompts: found.prompts, mean_loss, last_error_over_d, ..self }
+    }
+
     /// Checks that every file beside the card is there and is what it was.
     pub fn verify(&self, dir: &Path) -> Result<()> {
         let help = format!(
@@ -161,10 +170,11 @@ impl Card {
                 found.prompts
             )
         });
+        let asked = self.steps_asked.map_or(String::new(), |asked| format!(" of {asked}"));
         let size: u64 = self.files.values().map(|file| file.bytes).sum();
         format!(
             "# {}: {}\n\n\
-             - trained by `experiments/{}.toml`, seed {}, {} steps, {:.0} s on {}; every setting is in `plan.toml`\n\
+             - trained by `experiments/{}.toml`, seed {}, {}{asked} steps, {:.0} s on {}; every setting is in `plan.toml`\n\
              - {} parameters; stored: {}; {:.1} MiB in all\n\
              - over {} fresh prompts: mean loss {:.4}{least}, error/d after all pairs {:.2e}\n{shipped}{remark}\n\
              ![loss during training](loss.svg)\n",

@@ -21,7 +21,7 @@ use crate::networks::experiment::Experiment;
 use crate::networks::runs::{CHECKPOINT, PLAN};
 use crate::probe::{self, LoadedNetwork, LoadedProbe, Options, Probed, ReadPoint};
 
-pub use add::{Added, Form, add};
+pub use add::{Added, Form, Source, add};
 pub use card::{Card, Evaluation, FileRecord};
 pub use paper::{MINIATURE, NETWORKS, PaperNetwork, named};
 pub use place::{VARIABLE, folder, how_to_get, looked_in};
@@ -36,6 +36,9 @@ pub const RECORDED: usize = 1280;
 pub trait Networks: Send + Sync {
     /// Whether the network of this name is there, and can be asked the first `count` prompts of a seed.
     fn has(&self, name: &str, seed: Seed, count: usize) -> bool;
+
+    /// How the network was trained, where that is not the paper's way; `Muon in 8,000 steps`.
+    fn other_recipe(&self, name: &str) -> Option<String>;
 
     /// The network with a read-out fitted for every layer; `progress` hears what is going on.
     fn probed(&self, name: &str, progress: Progress) -> Result<Arc<dyn Learner>>;
@@ -113,6 +116,10 @@ pub fn only_recorded(dir: &Path) -> bool {
 impl Networks for Models {
     fn has(&self, name: &str, seed: Seed, count: usize) -> bool {
         self.is_here(name) && (!only_recorded(&self.directory(name)) || seed == Seed(0) && count <= RECORDED)
+    }
+
+    fn other_recipe(&self, name: &str) -> Option<String> {
+        read_plan(&self.directory(name)).ok()?.training.other_than_the_papers()
     }
 
     fn probed(&self, name: &str, progress: Progress) -> Result<Arc<dyn Learner>> {

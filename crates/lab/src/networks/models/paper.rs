@@ -26,22 +26,16 @@ pub struct PaperNetwork {
 
 /// A network of our own, small enough to be trained in about a minute on two cores.
 pub const MINIATURE: &str = "miniature";
-/// How the names of networks trained by the paper's recipe end.
-const BY_THE_PAPER: &str = "-paper";
+/// How the names of fast experiments end, and of networks by them that lie beside the paper's own.
+const FAST: &str = "-fast";
 
 impl PaperNetwork {
-    /// The experiment that trains it: by the paper's recipe where its name says so, else by the fast one.
+    /// The experiment that trains it in minutes: what `--from-scratch` runs.
     pub fn experiment(&self) -> String {
-        match self.name.strip_suffix(BY_THE_PAPER) {
-            Some(name) => name.to_string(),
-            None if self.name == MINIATURE => self.name.to_string(),
-            None => format!("{}-fast", self.name),
+        match self.name.strip_suffix(FAST) {
+            None if self.name != MINIATURE => format!("{}{FAST}", self.name),
+            _ => self.name.to_string(),
         }
-    }
-
-    /// Whether it was trained by the paper's recipe. Such networks lie beside the fast ones until analyses ask them.
-    pub fn by_the_paper(&self) -> bool {
-        self.name.ends_with(BY_THE_PAPER)
     }
 
     /// The command that trains it.
@@ -76,7 +70,8 @@ const fn isotropic(name: &'static str, about: &'static str) -> PaperNetwork {
 /// Every network that an analysis may need.
 pub const NETWORKS: &[PaperNetwork] = &[
     isotropic("r1", "Transformer of 12 layers and 8 heads"),
-    isotropic("r1-paper", "r1 by the paper's recipe"),
+    isotropic("r1-fast", "r1 by the fast recipe, with Muon"),
+    isotropic("r1-adam", "r1 by the fast recipe, with Adam"),
     isotropic("r1-seed1", "r1 from another seed"),
     isotropic("r1-seed2", "r1 from another seed"),
     isotropic("r1-seed3", "r1 from another seed"),
@@ -84,7 +79,6 @@ pub const NETWORKS: &[PaperNetwork] = &[
     isotropic("r1-along", "r1 at twenty checkpoints of its training"),
     isotropic("r1-relu", "r1 with ReLU in place of softmax"),
     PaperNetwork { inputs: "skewed:kappa=100", ..isotropic("r2", "r1 on ill-conditioned data") },
-    PaperNetwork { inputs: "skewed:kappa=100", ..isotropic("r2-paper", "r2 by the paper's recipe") },
     PaperNetwork { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "r1 on noisy labels") },
     isotropic("r4", "Transformer of 12 layers and 1 head"),
     isotropic("r5", "Transformer of 24 layers and 8 heads"),

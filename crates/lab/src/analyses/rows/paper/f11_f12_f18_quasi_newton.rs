@@ -73,8 +73,7 @@ fn conjugate(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let cg = ISOTROPIC.errors(lab, CONJUGATE)?;
     let quoted = "faster than conjugate gradient";
     note.slope("faster", &cg, Trend::Linear, AtLeast(1.0)).quoted(quoted).figure("best");
-    // the paper says nothing of the trend
-    note.trend("linear", &cg, Trend::Linear).undecided().figure("best");
+    note.trend("linear", &cg, Trend::Linear).figure("best");
     note.maps("map", "Similarity of errors with conjugate gradient", &ISOTROPIC, &[&cg], "");
     note.best(&ISOTROPIC, &[&cg]);
     note.best_matches("best-matches", &[&cg]);
