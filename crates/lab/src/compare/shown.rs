@@ -102,6 +102,7 @@ impl Comparison {
             best: matching.best.clone(),
             best_interval: matching.intervals(),
             floor: Some(self.floor),
+            numbers: false,
         }
     }
 

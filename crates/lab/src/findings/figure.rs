@@ -170,6 +170,9 @@ pub struct HeatmapPanel {
     /// Similarity of the two learners when both have converged: what any two solvers share.
     #[serde(with = "crate::exact")]
     pub floor: Option<f64>,
+    /// Whether every cell shows its value as a number; else only cells with plenty of room do.
+    #[serde(default)]
+    pub numbers: bool,
 }
 
 impl HeatmapPanel {
@@ -192,7 +195,14 @@ impl HeatmapPanel {
             values,
             value_label: value_label.into(),
             floor: None,
+            numbers: false,
         }
+    }
+
+    /// The same map with its values as numbers in the cells.
+    pub fn numbered(mut self) -> Self {
+        self.numbers = true;
+        self
     }
 }
 

@@ -67,10 +67,11 @@ fn heatmap(
         best,
         best_interval,
         floor: Some(similarity(&newton_left(40), &gd_left(1 << 20))),
+        numbers: false,
     }
 }
 
-/// Three heat-maps: many rows, identity, and one small enough to print its values.
+/// Four heat-maps: many rows, identity, one small enough to print its values, and one that is asked to.
 pub fn heatmaps() -> Figure {
     let newton: Vec<u64> = (0..=24).collect();
     let gd: Vec<u64> = (0..=12).map(|k| 1 << k).collect();
@@ -85,6 +86,8 @@ pub fn heatmaps() -> Figure {
             heatmap("Newton and GD", (by_newton, &newton), (by_gd, &gd), false, 2),
             heatmap("Newton and itself", (by_newton, &newton), (by_newton, &newton), true, 0),
             heatmap("A small map prints its values", (by_newton, &few), (by_gd, &gd[..10]), false, 0),
+            heatmap("A larger one when asked", (by_newton, &newton[1..13]), (by_newton, &newton), true, 0)
+                .numbered(),
         ],
     )
 }
