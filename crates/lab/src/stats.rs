@@ -113,6 +113,25 @@ pub(crate) fn interval(mut values: Vec<f64>) -> (f64, f64) {
     (at(0.025), at(0.975))
 }
 
+/// P-values adjusted by Holm's step-down method: those at or below a level can all be rejected with at most that chance of any
+/// false rejection, however the tests depend on each other.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&i, &j| p[i].total_cmp(&p[j]));
+    let mut adjusted = vec![1.0; p.len()];
+    let mut largest = 0.0_f64;
+    for (rank, &i) in order.iter().enumerate() {
+        largest = largest.max((p.len() - rank) as f64 * p[i]).min(1.0);
+        adjusted[i] = largest;
+    }
+    adjusted
+}
+
+/// Chance that a standard normal exceeds `z`.
+pub(crate) fn normal_tail(z: f64) -> f64 {
+    0.5 * libm::erfc(z / std::f64::consts::SQRT_2)
+}
+
 /// Straight line through points by least squares: (intercept, slope, sum of squared residuals).
 pub fn line(points: &[(f64, f64)]) -> (f64, f64, f64) {
     let n = points.len() as f64;
@@ -155,6 +174,21 @@ mod tests {
         let wide = over_runs_log(&[1e-4, 1e-2]);
         assert!((wide.value - 1e-3).abs() < 1e-12 && wide.low > 0.0 && wide.high > 1.0);
         assert!(over_runs(&[1.0, f64::NAN]).low.is_nan() && over_runs(&[1.0, f64::NAN]).value == 1.0);
+    }
+
+    #[test]
+    fn holm_adjusts_as_in_the_textbooks() {
+        let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
+        for (found, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+            assert!((found - expected).abs() < 1e-12, "{adjusted:?}");
+        }
+        assert_eq!((holm(&[0.7, 0.6]), holm(&[])), (vec![1.0, 1.0], vec![]));
+    }
+
+    #[test]
+    fn a_normal_has_its_tail() {
+        assert!((normal_tail(1.959964) - 0.025).abs() < 1e-7 && (normal_tail(0.0) - 0.5).abs() < 1e-12);
+        assert!((normal_tail(-1.0) - 0.841345).abs() < 1e-6 && normal_tail(8.0) > 0.0);
     }
 
     #[test]

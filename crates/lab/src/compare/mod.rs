@@ -134,11 +134,9 @@ impl Comparison {
         self.matching.a.as_slice().iter().map(|&a| self.best_step(a)).collect()
     }
 
-    /// Best step of B for the last step of A, with its interval.
+    /// Best step of B for the last step of A, between the searched steps, with its interval.
     pub fn last_step(&self) -> Estimate {
-        let (low, high) =
-            self.matching.step_intervals().pop().flatten().map_or((f64::NAN, f64::NAN), as_numbers);
-        Estimate { value: self.best_step(self.matching.a.last()), low, high }
+        self.matching.optimum(self.matching.a.len() - 1)
     }
 
     /// Similarity of the step at position `i` of A with its best match; an interval needs [`Comparison::resampled`].
@@ -160,9 +158,14 @@ impl Comparison {
         self.matching.similarity.iter().copied().fold(f64::NAN, f64::max)
     }
 
-    /// How much better `trend` fits the best matches than the other trend: difference of BIC, positive for `trend`.
+    /// How much better `trend` fits the best matches than what it competes with ([`RateFit::evidence`]): difference of BIC.
     pub fn evidence(&self, trend: Trend) -> Estimate {
         self.fit.as_ref().map_or(Estimate::NONE, |fit| fit.evidence(trend))
+    }
+
+    /// How much better a line fits the best matches than a curve of no particular rate ([`RateFit::straightness`]).
+    pub fn straightness(&self) -> Estimate {
+        self.fit.as_ref().map_or(Estimate::NONE, RateFit::straightness)
     }
 
     /// Steps (of a line) or doublings of steps (of an exponential) of B per step of A.

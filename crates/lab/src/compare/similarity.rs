@@ -74,7 +74,13 @@ impl Heatmap {
         self.per_prompt.dim().2
     }
 
-    fn new(a: Side, b: Side, metric: Metric, label: &'static str, per_prompt: Array3<f64>) -> Heatmap {
+    pub(super) fn new(
+        a: Side,
+        b: Side,
+        metric: Metric,
+        label: &'static str,
+        per_prompt: Array3<f64>,
+    ) -> Heatmap {
         let mean = per_prompt.map_axis(Axis(2), |cell| {
             let (mut sum, mut valid) = (0.0, 0usize);
             for v in cell.iter().filter(|v| !v.is_nan()) {

@@ -18,33 +18,51 @@ pub const ROW: SolverRow = SolverRow {
     settings: &[Setting {
         name: "start",
         default: "0",
-        help: "w before the first pair: 0, or a seed (a whole number from 1) for w ~ N(0, I) per prompt",
+        help: "w before the first pair: 0; a seed (a whole number from 1) for w ~ N(0, I) per prompt; uniform: w ~ U[0,1)/√d per prompt, as in the authors' code",
     }],
     properties: Properties { exact_after: Some(20_000), ..Properties::of("online GD") },
     build: |settings| {
-        let seed = settings.whole("start", 0, usize::MAX)? as u64;
+        let start = match (settings.text("start"), settings.whole("start", 0, usize::MAX)) {
+            ("uniform", _) => Start::Uniform,
+            (_, Ok(0)) => Start::Zero,
+            (_, Ok(seed)) => Start::Normal(Seed(seed as u64)),
+            _ => return Err(settings.reject("start", "a whole number from 0 on, or uniform")),
+        };
         Ok(Box::new(Classical {
             id: settings.id(),
             unit: Unit::Pass,
             lambda: 0.0,
             default_steps: Steps::single(1),
             single_step: false,
-            algorithm: Iterative::new(Ogd { start: (seed > 0).then_some(Seed(seed)) }),
+            algorithm: Iterative::new(Ogd { start }),
         }))
     },
 };
 
 struct Ogd {
-    start: Option<Seed>,
+    start: Start,
+}
+
+/// The weights before the first pair.
+enum Start {
+    Zero,
+    Normal(Seed),
+    /// U[0,1)/√d.
+    Uniform,
 }
 
 impl Solver for Ogd {
     type State = Vec<f64>;
 
     fn start(&self, problem: &Problem) -> Vec<f64> {
+        let draws = |seed: Seed| seed.at("ogd/start", problem.prompt as u64);
         match self.start {
-            None => vec![0.0; problem.dim],
-            Some(seed) => seed.at("ogd/start", problem.prompt as u64).normals(problem.dim),
+            Start::Zero => vec![0.0; problem.dim],
+            Start::Normal(seed) => draws(seed).normals(problem.dim),
+            Start::Uniform => {
+                let (mut draws, scale) = (draws(Seed(0)), 1.0 / (problem.dim as f64).sqrt());
+                (0..problem.dim).map(|_| draws.uniform() * scale).collect()
+            }
         }
     }
 

@@ -3,24 +3,27 @@
 use std::ops::Deref;
 
 use super::lab::Lab;
-use super::setting::{Baseline, MIDDLE_RULE, Setting};
+use super::setting::{Baseline, Setting};
 use crate::compare::Comparison;
 use crate::compare::matching::best_match;
-use crate::compare::rates::{Fit, Trend};
+use crate::compare::rates::{RateFit, Shape, Trend};
 use crate::compare::similarity::{Heatmap, Metric, View, of_errors, of_weights};
 use crate::error::Result;
 use crate::findings::{Axis, HeatmapPanel, LinesPanel, Scale, Series};
 use crate::learners::steps::Steps;
 
-/// The network of a setting against one baseline: layers by steps, best matches, their rate over the middle layers, and how
-/// similar the exact solution is to the baseline, which is what having converged is worth.
+/// The network of a setting against one baseline: layers by steps, best matches, their rate over the paper's layers with our
+/// choice of layers beside it, and how similar the exact solution is to the baseline, which is what having converged is worth.
 pub struct Compared {
     /// The algorithm.
     pub baseline: Baseline,
     /// The network's name: `r1`.
     pub network: &'static str,
     found: Comparison,
-    rule: &'static str,
+    /// The middle layers by our own rule.
+    middle: Option<(u64, u64)>,
+    /// The same by the authors' protocol.
+    authors: Option<Box<Compared>>,
     /// What the paper states of the best steps, drawn beside them.
     stated: Vec<(&'static str, f64)>,
 }
@@ -62,9 +65,28 @@ impl Setting {
             let exact = self.map(lab, (self.exact.solver, &self.exact.steps()?), baseline, measure)?;
             best_match(&exact).similarity[0]
         };
+        self.compared(lab, baseline, map, floor)
+    }
+
+    /// The same as [`Setting::errors`] by the authors' protocol: their number of prompts, the position before the first pair
+    /// among those compared, their steps and settings of the baseline.
+    pub fn by_authors(&self, lab: &Lab, baseline: Baseline) -> Result<Compared> {
+        let (baseline, prompts) = (baseline.by_authors(), lab.authors_sample(&self.data)?);
+        let other = lab.authors_path(baseline.solver, &self.data, &baseline.steps()?)?;
+        let with = |learner: &str, steps: &Steps| {
+            let path = lab.authors_path(learner, &self.data, steps)?;
+            of_errors(&path, &other, &prompts, View { first: 0 }, Metric::Cosine)
+        };
+        let map = with(self.network, &lab.layers(self.network)?)?;
+        let exact = with(self.exact.solver, &self.exact.steps()?)?;
+        self.compared(lab, baseline, map, best_match(&exact).similarity[0])
+    }
+
+    fn compared(&self, lab: &Lab, baseline: Baseline, map: Heatmap, floor: f64) -> Result<Compared> {
         let found = Comparison::new(map).named(self.who).with_floor(floor);
-        let found = found.over(self.middle(lab)?).resampled(lab.seed);
-        Ok(Compared { baseline, network: self.network, found, rule: MIDDLE_RULE, stated: vec![] })
+        let found = found.over(self.layers).resampled(lab.seed);
+        let middle = self.middle(lab)?;
+        Ok(Compared { baseline, network: self.network, found, middle, authors: None, stated: vec![] })
     }
 
     fn map(
@@ -92,11 +114,34 @@ impl Setting {
 }
 
 impl Compared {
-    /// The same with its rate fitted to all layers, for networks with too few to leave any out.
-    pub fn over_all_layers(self) -> Compared {
-        let last = self.matching.a.last();
-        let rule = "Rates are fitted to all layers whose best match is not at an end of the search.";
-        Compared { found: self.found.over((1, last)), rule, ..self }
+    /// The same with its rate fitted to other layers, those that the paper names for it.
+    pub fn over_layers(self, layers: (u64, u64)) -> Compared {
+        let authors = self.authors.map(|authors| Box::new(authors.over_layers(layers)));
+        Compared { found: self.found.over(layers), authors, ..self }
+    }
+
+    /// The same with what the authors' protocol gives ([`Setting::by_authors`]), which claims about it show beside.
+    pub fn with_authors(self, authors: Compared) -> Compared {
+        let authors = match self.range() {
+            Some(layers) => authors.over_layers(layers),
+            None => authors,
+        };
+        Compared { authors: Some(Box::new(authors)), ..self }
+    }
+
+    /// What the authors' protocol gives, where it was asked.
+    pub fn authors(&self) -> Option<&Compared> {
+        self.authors.as_deref()
+    }
+
+    /// The middle layers by our own rule.
+    pub fn middle(&self) -> Option<(u64, u64)> {
+        self.middle
+    }
+
+    /// The rate over the middle layers by our own rule.
+    pub fn over_our_layers(&self) -> Option<RateFit> {
+        self.middle.and_then(|(first, last)| self.fit_over(first, last))
     }
 
     /// The same with a step that the paper states, drawn as a line beside the best steps.
@@ -105,14 +150,27 @@ impl Compared {
         self
     }
 
-    /// How the fitted layers were chosen, in words.
-    pub fn rule(&self) -> &'static str {
-        self.rule
+    /// Which layers were fitted and what our own rule would have taken, in words.
+    pub fn rule(&self) -> String {
+        let last = self.matching.a.last();
+        let whose = match self.range() {
+            Some(layers) if layers == (1, last) => "all there are".to_string(),
+            Some(_) if last > 12 => format!("as many of {last} as the paper's 3 to 9 are of twelve"),
+            _ => "which the paper names".to_string(),
+        };
+        let ours =
+            self.middle.map_or("no layers".into(), |(first, last)| format!("layers {first} to {last}"));
+        format!(
+            "Rates are fitted to {}, {whose}; matches at an end of the search are left out. Our own rule would take {ours}: from \
+             the first whose mean error after all pairs is below Newton's after two iterations, to the last whose mean error is \
+             at least twice the last layer's.",
+            self.layers()
+        )
     }
 
-    /// The first of the layers that do something; the first of all when none does.
+    /// The first of the layers that do something, by our own rule; the first of all when none does.
     pub fn begun(&self) -> u64 {
-        self.range().map_or(1, |(first, _)| first)
+        self.middle.map_or(1, |(first, _)| first)
     }
 
     /// The layers that were fitted, in words.
@@ -120,7 +178,7 @@ impl Compared {
         self.range().map_or("no layers".into(), |(first, last)| format!("layers {first} to {last}"))
     }
 
-    /// Best step of the last of the middle layers; NaN when there is none.
+    /// Best step of the last of the fitted layers; NaN when there is none.
     pub fn at_end(&self) -> f64 {
         self.range().map_or(f64::NAN, |(_, last)| self.best_step(last))
     }
@@ -140,7 +198,8 @@ impl Compared {
         }
     }
 
-    /// Best matches with intervals and both fitted curves; steps that double on an axis that does.
+    /// Best matches with intervals, the paper's two curves and a third one where that is better; steps that double on an axis
+    /// that does.
     pub fn best_panel(&self) -> LinesPanel {
         let doubling = self.matching.b.last() > 1000;
         let scale = if doubling { Scale::Log2 } else { Scale::Linear };
@@ -154,15 +213,14 @@ impl Compared {
         if let Some(fit) = &self.fit {
             let first = fit.points.first().map_or(0.0, |p| p.0);
             let last = fit.points.last().map_or(0.0, |p| p.0);
-            let curve = |of: Fit, shape: fn(f64) -> f64| {
-                (0..=40)
-                    .map(|i| first + (last - first) * f64::from(i) / 40.0)
-                    .map(|l| (l, shape(of.intercept + of.slope * l)))
-                    .filter(|p| !doubling || p.1 > 0.5)
-                    .collect()
+            let curve = |shape: Shape| {
+                let at = |i| first + (last - first) * f64::from(i) / 40.0;
+                let points = (0..=40).map(at).map(|l| (l, fit.of(shape).at(shape, l)));
+                Series::new(shape.name(), points.filter(|p| !doubling || p.1 > 0.5).collect()).dashed()
             };
-            series.push(Series::new("line", curve(fit.linear, |value| value)).dashed());
-            series.push(Series::new("exponential", curve(fit.exponential, f64::exp)).dashed());
+            let shapes = [Shape::Line, Shape::Exponential];
+            series.extend(shapes.map(curve));
+            series.extend(Some(fit.best()).filter(|best| !shapes.contains(best)).map(curve));
         }
         let y = Axis::new(format!("best {} steps", self.baseline.label), scale);
         let panel = LinesPanel::new(Axis::linear(self.map.a.label()), y, series);
@@ -179,9 +237,8 @@ impl Compared {
         let Some(fit) = &self.fit else {
             return format!("{label}: too few best matches to fit a rate. ");
         };
-        let sure =
-            fit.agreement.map_or(String::new(), |a| format!(", chosen in {:.0} % of resamples", 100.0 * a));
-        format!("{label}, {}: {}{sure}. ", self.layers(), fit.words("layer"))
+        let sure = if fit.settled().is_some() { "beyond doubt" } else { "not beyond doubt" };
+        format!("{label}, {}: {}, {sure}. ", self.layers(), fit.words("layer"))
     }
 
     /// What the similarity floor is, in words.
@@ -196,7 +253,7 @@ impl Compared {
     /// Best step of each fitted layer and what the later half of them would say, to explain a trend that is not found.
     pub fn why_not(&self, trend: Trend) -> String {
         let Some((first, last)) = self.range() else {
-            return "No layer does better than two Newton steps.".into();
+            return "No layers were fitted.".into();
         };
         let best = (first..=last).map(|layer| format!("{layer}→{}", self.step_text(layer)));
         let best = best.collect::<Vec<_>>().join(", ");
@@ -205,7 +262,13 @@ impl Compared {
             let evidence = fit.evidence(trend).value;
             format!(" Over layers {half} to {last} alone the difference is {evidence:+.1}.")
         });
-        format!("Best steps by layer: {best}.{later}")
+        let shape = self.fit.as_ref().map_or(String::new(), |fit| {
+            format!(
+                " Of line, exponential, power law and parabola {} has the smallest BIC.",
+                fit.best().word()
+            )
+        });
+        format!("Best steps by layer: {best}.{shape}{later}")
     }
 
     /// Why similarity may not prefer this algorithm to another one, in words.

@@ -42,6 +42,9 @@ impl Data<'_> {
     }
 }
 
+/// Prompts that the authors' code evaluates.
+const AUTHORS_PROMPTS: usize = 320;
+
 /// Queries per prompt and dimension for induced weights: T ≫ d.
 const QUERIES_PER_DIM: usize = 10;
 
@@ -175,6 +178,27 @@ impl Lab {
             let found = self.learner(learner)?;
             (self.say)(&format!("{learner} on {} prompts", self.count));
             found.trajectory(&*self.sample(data)?, steps)
+        })
+    }
+
+    /// The first of [`Lab::sample`], as many as the authors evaluate.
+    pub fn authors_sample(&self, data: &Data) -> Result<Arc<Prompts>> {
+        self.made(&self.prompts, format!("{data:?} | authors"), || {
+            Ok(self.sample(data)?.part(0, AUTHORS_PROMPTS.min(self.count)))
+        })
+    }
+
+    /// The trajectory of an algorithm or a network on [`Lab::authors_sample`].
+    pub fn authors_path(&self, learner: &str, data: &Data, steps: &Steps) -> Result<Arc<Trajectory>> {
+        self.made(&self.trajectories, format!("{learner} | {data:?} | {steps} | authors"), || {
+            let prompts = self.authors_sample(data)?;
+            if !NETWORKS.iter().any(|n| n.name == learner) {
+                return self.learner(learner)?.trajectory(&prompts, steps);
+            }
+            // what a network says to all prompts is needed anyway
+            let Trajectory { learner, unit, steps, values, .. } = &*self.path(learner, data, steps)?;
+            let first = values.slice(ndarray::s![.., ..prompts.count(), ..]).to_owned();
+            Trajectory::new(learner.clone(), *unit, steps.clone(), first, &prompts)
         })
     }
 

@@ -3,41 +3,68 @@
 use super::compared::Compared;
 use super::notebook::{Entry, Notebook};
 use super::setting::{MIDDLE_RULE, Setting};
-use crate::compare::rates::Trend;
-use crate::findings::Bound;
+use crate::compare::rates::{BEYOND_DOUBT, RateFit, Shape, Trend};
+use crate::findings::{Bound, Reading};
+use crate::stats::Estimate;
 
 impl Notebook {
-    /// The claim that best matches follow `trend` over the middle layers, decided by BIC.
+    /// The claim that best matches follow `trend` over the fitted layers, by a difference of BIC above [`BEYOND_DOUBT`]. A line is
+    /// held against the exponential alone; [`Notebook::straight`] holds it against other curves.
     pub fn trend(&mut self, name: &str, of: &Compared, trend: Trend) -> Entry<'_> {
         let (word, other) = match trend {
             Trend::Linear => ("a line", "an exponential"),
-            Trend::Exponential => ("an exponential", "a line"),
+            Trend::Exponential => ("an exponential", "a line, a power law or a parabola"),
         };
-        let statement = format!(
-            "{}, {}: {word} fits the best {} steps better than {other} ({}, BIC difference)",
-            of.map.label,
-            of.map.a.learner.name,
-            of.baseline.label,
-            of.layers()
-        );
-        let claim = self.claim(name, of.evidence(trend), Bound::AtLeast(0.0)).asks(&[of.network]);
-        claim.says(statement).why(of.why_not(trend))
+        let what = format!("{word} fits the best {} steps better than {other}", of.baseline.label);
+        let value = move |fit: &RateFit| fit.evidence(trend);
+        self.of_rate(name, of, Bound::AtLeast(BEYOND_DOUBT), &what, ", BIC difference", value)
+            .why(of.why_not(trend))
     }
 
-    /// The claim about steps (or doublings of steps) per middle layer.
+    /// The claim that no power law and no parabola fits best matches better than a line, by a difference of BIC above
+    /// [`BEYOND_DOUBT`].
+    pub fn straight(&mut self, name: &str, of: &Compared) -> Entry<'_> {
+        let what = format!(
+            "neither a power law nor a parabola fits the best {} steps better than a line",
+            of.baseline.label
+        );
+        let bound = Bound::AtLeast(-BEYOND_DOUBT);
+        self.of_rate(name, of, bound, &what, ", BIC difference", RateFit::straightness)
+            .why(of.why_not(Trend::Linear))
+    }
+
+    /// The claim about steps (or doublings of steps) per fitted layer.
     pub fn slope(&mut self, name: &str, of: &Compared, trend: Trend, bound: Bound) -> Entry<'_> {
-        let what = match trend {
+        let steps = match trend {
             Trend::Exponential if of.fit.is_some() => "doublings of steps",
             _ => "steps",
         };
-        let statement = format!(
-            "{}, {}: {} {what} per layer ({})",
-            of.map.label,
-            of.map.a.learner.name,
-            of.baseline.label,
-            of.layers()
-        );
-        self.claim(name, of.per_step(trend), bound).asks(&[of.network]).says(statement)
+        let what = format!("{} {steps} per layer", of.baseline.label);
+        self.of_rate(name, of, bound, &what, "", move |fit| fit.per_step(trend))
+    }
+
+    /// A claim about the rate over the fitted layers; beside it the same over layers by our rule and, where it was asked, by the
+    /// authors' protocol.
+    fn of_rate(
+        &mut self,
+        name: &str,
+        of: &Compared,
+        bound: Bound,
+        what: &str,
+        unit: &str,
+        value: impl Fn(&RateFit) -> Estimate,
+    ) -> Entry<'_> {
+        let value = |fit: Option<&RateFit>| fit.map_or(Estimate::NONE, &value);
+        let (label, who) = (of.map.label, &of.map.a.learner.name);
+        let entry = self
+            .claim(name, value(of.fit.as_ref()), bound)
+            .asks(&[of.network])
+            .says(format!("{label}, {who}: {what} ({}{unit})", of.layers()))
+            .also(Reading::OUR_LAYERS, value(of.over_our_layers().as_ref()));
+        match of.authors() {
+            Some(authors) => entry.authors(value(authors.fit.as_ref())),
+            None => entry,
+        }
     }
 
     /// A figure of maps with what a reader must know of each.
@@ -99,50 +126,65 @@ impl Notebook {
         );
     }
 
-    /// Table `ranges`: what other choices of the middle layers would have given.
+    /// Table `ranges`: what other choices of layers would have given, by each of four curves.
     pub fn other_layers(&mut self, maps: &[&Compared]) {
-        let chosen = maps[0].range();
-        let last = maps[0].matching.a.last();
-        let mut ranges: Vec<(u64, u64)> = chosen.into_iter().collect();
-        if let Some((first, end)) = chosen {
-            let one_off = [(first, end + 1), (first, end - 1), (first + 1, end), (first + 1, end + 1)];
-            ranges.extend(one_off.into_iter().chain([(3, 9), (1, last)]));
-        }
-        ranges.retain(|(first, end)| first < end && *end <= last);
-        let row = |i: usize, (first, end): (u64, u64), compared: &Compared| {
-            let fit = compared.fit_over(first, end)?;
-            let (rate, evidence) = (fit.per_step(fit.trend), fit.evidence(Trend::Exponential));
-            let interval = |low: f64, high: f64| {
-                if low.is_nan() || high.is_nan() { "–".into() } else { format!("{low:.2} to {high:.2}") }
-            };
-            Some(vec![
-                format!("{first} to {end}{}", if i == 0 { ", by the rule" } else { "" }),
-                compared.baseline.label.to_string(),
-                fit.points.len().to_string(),
-                if fit.trend == Trend::Linear { "line" } else { "exponential" }.into(),
-                format!("{:.2}", rate.value),
-                interval(rate.low, rate.high),
-                format!("{:+.1}", evidence.value),
-                interval(evidence.low, evidence.high),
-                fit.agreement.map_or("–".into(), |a| format!("{:.0} %", 100.0 * a)),
-            ])
-        };
-        let all = ranges.iter().enumerate().flat_map(|(i, &range)| maps.iter().map(move |c| (i, range, *c)));
-        let caption = format!(
-            "How much the choice of the middle layers matters: one layer more or fewer at either end, the paper's layers 3 to 9, and all. Matches at the ends of the search are not fitted. {MIDDLE_RULE}"
-        );
         let columns = [
             "layers",
             "algorithm",
             "matches",
-            "better fit",
+            "line or exponential",
             "steps (doublings) per layer",
             "95 %",
-            "BIC for the exponential",
-            "95 %",
-            "resamples that agree",
+            "BIC of the line",
+            "exponential",
+            "power law",
+            "parabola",
+            "beyond doubt",
         ];
-        let rows = all.filter_map(|(i, range, compared)| row(i, range, compared));
+        let ranges = ranges(maps[0]);
+        let all = ranges.iter().flat_map(|(words, range)| maps.iter().map(move |c| (words, *range, *c)));
+        let rows = all.filter_map(|(words, range, compared)| range_row(words, range, compared));
+        let caption = format!(
+            "How much the choice of layers matters: those of the claims, our own middle layers, one layer more or fewer at either \
+             end, and all. The smallest BIC fits best, and a trend is beyond doubt where it is smaller by more than {BEYOND_DOUBT}. \
+             Matches at the ends of the search are not fitted. {MIDDLE_RULE}"
+        );
         self.table("ranges", "The same fit to other layers", caption, columns, rows);
     }
+}
+
+/// The fitted layers and other choices, each with what to say of it.
+fn ranges(of: &Compared) -> Vec<(&'static str, (u64, u64))> {
+    let Some((first, end)) = of.range() else { return vec![] };
+    let last = of.matching.a.last();
+    let mut ranges = vec![("", (first, end))];
+    ranges.extend(of.middle().map(|middle| (", by our rule", middle)));
+    let one_off = [(first, end + 1), (first, end - 1), (first + 1, end), (first + 1, end + 1), (1, last)];
+    for range in one_off {
+        if ranges.iter().all(|(_, other)| *other != range) {
+            ranges.push(("", range));
+        }
+    }
+    ranges.retain(|(_, (first, end))| first < end && *end <= last);
+    ranges
+}
+
+fn range_row(words: &str, (first, end): (u64, u64), compared: &Compared) -> Option<Vec<String>> {
+    let fit = compared.fit_over(first, end)?;
+    let rate = fit.per_step(fit.trend);
+    let mut row = vec![
+        format!("{first} to {end}{words}"),
+        compared.baseline.label.to_string(),
+        fit.points.len().to_string(),
+        if fit.trend == Trend::Linear { "line" } else { "exponential" }.into(),
+        format!("{:.2}", rate.value),
+        if rate.low.is_nan() { "–".into() } else { format!("{:.2} to {:.2}", rate.low, rate.high) },
+    ];
+    row.extend(Shape::ALL.map(|shape| format!("{:.1}", fit.of(shape).bic)));
+    row.push(match fit.settled() {
+        Some(Trend::Linear) => "line".into(),
+        Some(Trend::Exponential) => "exponential".into(),
+        None => "neither".into(),
+    });
+    Some(row)
 }

@@ -19,11 +19,36 @@ pub struct Baseline {
     pub solver: &'static str,
     /// Its steps.
     pub steps: &'static str,
+    /// The steps of the authors' code, where they differ.
+    pub authors: &'static str,
+    /// The settings of the authors' code, where they differ.
+    pub authors_solver: &'static str,
 }
 
 impl Baseline {
-    const fn new(label: &'static str, solver: &'static str, steps: &'static str) -> Baseline {
-        Baseline { label, solver, steps }
+    /// One whose steps and settings the authors' code has too, or that it does not have.
+    pub const fn new(label: &'static str, solver: &'static str, steps: &'static str) -> Baseline {
+        Baseline { label, solver, steps, authors: steps, authors_solver: solver }
+    }
+
+    /// The same with the grid of the authors' code.
+    const fn authors(self, authors: &'static str) -> Baseline {
+        Baseline { authors, ..self }
+    }
+
+    /// The same with the settings of the authors' code.
+    const fn authors_solver(self, authors_solver: &'static str) -> Baseline {
+        Baseline { authors_solver, ..self }
+    }
+
+    /// The same with the authors' other grid for gradient descent, which doubles: their figures in log scale.
+    pub const fn doubling(self) -> Baseline {
+        Baseline { authors: "pow2:0..=12", ..self }
+    }
+
+    /// As the authors' code has it.
+    pub fn by_authors(self) -> Baseline {
+        Baseline { steps: self.authors, solver: self.authors_solver, ..self }
     }
 
     /// Its steps.
@@ -31,6 +56,11 @@ impl Baseline {
         Steps::parse(self.steps)
     }
 }
+
+/// Newton's steps in the authors' code.
+const AUTHORS_NEWTON: &str = "1..=23";
+/// Steps of gradient descent in the authors' code; see also [`Baseline::doubling`].
+const AUTHORS_GD: &str = "1,50..=1300/50";
 
 /// One network among algorithms.
 pub struct Setting {
@@ -42,6 +72,8 @@ pub struct Setting {
     pub words: &'static str,
     /// Its prompts.
     pub data: Data<'static>,
+    /// The layers to which rates are fitted: those of the paper.
+    pub layers: (u64, u64),
     /// Prompts for induced weights, which take T answers per prefix.
     pub weight_prompts: usize,
     /// What Newton and gradient descent converge to.
@@ -66,10 +98,11 @@ pub const ISOTROPIC: Setting = Setting {
     who: "Transformer",
     words: "isotropic inputs, d=20",
     data: Data { function: "linear", inputs: "gaussian", dim: DIM, points: POINTS },
+    layers: (3, 9),
     weight_prompts: 128,
     exact: Baseline::new("OLS", "ols", "1"),
-    newton: Baseline::new("Newton", "newton", "0..=30"),
-    gd: Baseline::new("GD", "gd", HALF_OCTAVES),
+    newton: Baseline::new("Newton", "newton", "0..=30").authors(AUTHORS_NEWTON),
+    gd: Baseline::new("GD", "gd", HALF_OCTAVES).authors(AUTHORS_GD),
     bfgs: Baseline::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=50"),
     lbfgs: Baseline::new("L-BFGS (m=5, Armijo)", "lbfgs:line_search=armijo", "0..=60"),
 };
@@ -80,7 +113,7 @@ pub const SKEWED: Setting = Setting {
     words: "ill-conditioned inputs (κ=100, a random basis per prompt), d=20",
     data: Data { inputs: "skewed:kappa=100", ..ISOTROPIC.data },
     weight_prompts: 64,
-    gd: Baseline::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES),
+    gd: Baseline::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES).authors(AUTHORS_GD).authors_solver("gd"), // η = .01, which diverges on some prompts (E7)
     bfgs: Baseline::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=80"),
     lbfgs: Baseline::new(
         "L-BFGS (m=5, Armijo)",
@@ -96,8 +129,8 @@ pub const NOISY: Setting = Setting {
     words: "noisy labels (σ=0.1), algorithms on S + λI with λ=σ², d=20",
     data: Data { function: "noisy-linear:sigma=0.1", ..ISOTROPIC.data },
     exact: Baseline::new("ridge", "ridge:lambda=0.01", "1"),
-    newton: Baseline::new("Newton (λ=0.01)", "newton:lambda=0.01", "0..=30"),
-    gd: Baseline::new("GD (λ=0.01)", "gd:lambda=0.01", HALF_OCTAVES),
+    newton: Baseline::new("Newton (λ=0.01)", "newton:lambda=0.01", "0..=30").authors(AUTHORS_NEWTON),
+    gd: Baseline::new("GD (λ=0.01)", "gd:lambda=0.01", HALF_OCTAVES).authors(AUTHORS_GD),
     ..ISOTROPIC
 };
 
@@ -115,6 +148,7 @@ pub const DEEP: Setting = Setting {
     network: "r5",
     who: "Transformer (24 layers)",
     words: "24 layers, isotropic inputs, d=20",
+    layers: (6, 18), // the paper's 3 to 9 of 12, in proportion
     ..ISOTROPIC
 };
 
@@ -128,11 +162,12 @@ pub const MINIATURE: Setting = Setting {
     who: "Miniature",
     words: "6 layers, 64 wide, isotropic inputs, d=5",
     data: Data { dim: 5, points: 16, ..ISOTROPIC.data },
+    layers: (1, 6), // too few to leave any out
     ..ISOTROPIC
 };
 
 /// Online gradient descent, which has one pass and no further steps.
-pub const ONLINE: Baseline = Baseline::new("OGD", "ogd", "1");
+pub const ONLINE: Baseline = Baseline::new("OGD", "ogd", "1").authors_solver("ogd:start=uniform");
 
 /// The rule for the layers to which a rate is fitted, for captions.
 pub const MIDDLE_RULE: &str = "Rates are fitted to the middle layers: from the first whose mean error after all pairs is below \

@@ -26,8 +26,8 @@ pub const ROWS: &[Analysis] = &[Analysis {
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let setting = &MINIATURE;
-    let newton = setting.errors(lab, setting.newton)?.over_all_layers();
-    let gd = setting.errors(lab, setting.gd)?.over_all_layers();
+    let newton = setting.errors(lab, setting.newton)?;
+    let gd = setting.errors(lab, setting.gd)?;
     let (prompts, network) = (setting.prompts(lab)?, setting.layers(lab)?);
     let last = setting.data.last();
     let layers = network.steps.as_slice().iter();

@@ -116,7 +116,7 @@ fn table(lab: &Lab, note: &mut Notebook, trained: &[Trained]) {
             t.newton.layers(),
             fit.map_or("none".into(), |f| format!("{:.2}", f.linear.slope)),
             interval.map_or(String::new(), |(low, high)| format!("{low:.2} to {high:.2}")),
-            fit.map_or(String::new(), |f| format!("{:+.1}", -f.evidence_for_exponential())),
+            fit.map_or(String::new(), |f| format!("{:+.1}", f.evidence(Trend::Linear).value)),
             format!("{:.0}", t.newton.last_step().value),
             format!("{:.4}", t.newton.last_similarity().value),
             t.errors.last().map_or(String::new(), |e| format!("{:.2e}", e.1)),

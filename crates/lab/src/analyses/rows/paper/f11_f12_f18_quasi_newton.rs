@@ -49,8 +49,8 @@ pub const ROWS: &[Analysis] = &[
     },
 ];
 
-const BFGS_EXACT: Baseline = Baseline { label: "BFGS (exact)", solver: "bfgs", steps: "0..=25" };
-const CONJUGATE: Baseline = Baseline { label: "CG", solver: "cg", steps: "0..=25" };
+const BFGS_EXACT: Baseline = Baseline::new("BFGS (exact)", "bfgs", "0..=25");
+const CONJUGATE: Baseline = Baseline::new("CG", "cg", "0..=25");
 
 fn maps(lab: &Lab, note: &mut Notebook, setting: &Setting, quoted: &str) -> Result<()> {
     let of = |baseline| setting.errors(lab, baseline);
