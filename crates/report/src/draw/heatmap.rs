@@ -6,13 +6,12 @@ use lab::findings::HeatmapPanel;
 
 use super::axis::linear_ticks;
 use super::legend::{BestMarks, Entry, Legend, Sample};
+use super::numbers::Numbers;
 use super::palette::{Ink, heat};
 use super::panel::{ColourBar, Drawing, Frame, Labels, SMALL, small_width};
 use super::svg::{Align, Style, Svg, Tone, number};
-use crate::text::{Weight, format_number, text_width};
+use crate::text::format_number;
 
-/// Size of values printed in cells.
-const CELL_TEXT: f64 = 9.5;
 /// Steps of the colour scale: more than an eye tells apart.
 const SHADES: f64 = 63.0;
 
@@ -28,15 +27,19 @@ pub struct Heatmap<'a> {
     low: f64,
     high: f64,
     cell: (f64, f64),
+    /// How cells print their values, where they do.
+    numbers: Option<Numbers>,
     frame: Frame,
 }
 
 impl<'a> Heatmap<'a> {
-    /// Measures a panel for a plot at most `width` wide and `height` high.
+    /// Measures a panel for a plot at most `width` wide and `height` high, more only where every cell has its number.
     pub fn new(panel: &'a HeatmapPanel, letter: &str, key: &str, width: f64, height: f64) -> Heatmap<'a> {
         let columns = panel.x_steps.len().max(1) as f64;
         let rows = panel.y_steps.len().max(1) as f64;
-        let width = width.min((columns * 46.0).max(150.0));
+        let size = (width.min((columns * 46.0).max(150.0)), height);
+        let (numbers, (width, height)) =
+            Numbers::fit(panel, size).map_or((None, size), |(numbers, size)| (Some(numbers), size));
         let cell = (width / columns, height / rows);
         let (low, high) = domain(panel);
         let ticks = linear_ticks(low, high, 5);
@@ -65,30 +68,12 @@ impl<'a> Heatmap<'a> {
             top: labels.above().max(bar.above()),
             bottom: labels.below() + legend.height() + 6.0,
         };
-        Heatmap { panel, hatch, labels, bar, legend, low, high, cell, frame }
+        Heatmap { panel, hatch, labels, bar, legend, low, high, cell, numbers, frame }
     }
 
     fn corner(&self, (px, py): (f64, f64), row: usize, column: usize) -> (f64, f64) {
         let (width, height) = self.cell;
         (px + column as f64 * width, py + self.frame.height - (row + 1) as f64 * height)
-    }
-
-    /// Whether cells are large enough to print their values (and a whisker beside them).
-    fn printed(&self) -> bool {
-        let text = text_width("0.99", CELL_TEXT, Weight::SemiBold);
-        self.cell.0 >= text + 5.0 + 2.0 * self.aside() && self.cell.1 >= 13.0
-    }
-
-    /// How far printed values move to the left to leave room for whiskers.
-    fn aside(&self) -> f64 {
-        if self.panel.best_interval.iter().flatten().any(|(low, high)| low < high) { 3.5 } else { 0.0 }
-    }
-
-    fn cell_text(&self, value: f64) -> Option<String> {
-        let short = if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
-        let text = short.replace('-', "−");
-        (text_width(&text, CELL_TEXT, Weight::SemiBold) + 3.0 + 2.0 * self.aside() <= self.cell.0)
-            .then_some(text)
     }
 
     fn value(&self, row: usize, column: usize) -> f64 {
@@ -125,18 +110,26 @@ impl<'a> Heatmap<'a> {
     }
 
     /// Values inside the cells, where there is room for them.
-    fn print_values(&self, svg: &mut Svg, origin: (f64, f64)) {
-        for (row, column) in self.places() {
-            let value = self.value(row, column);
-            let Some(text) = self.cell_text(value).filter(|_| value.is_finite()) else { continue };
-            let (x, y) = self.corner(origin, row, column);
-            let colour = heat(f64::from(self.shade(value)) / SHADES);
-            let ink = if colour.luminance() > 0.24 { "#000000" } else { "#ffffff" };
-            let at = (x + self.cell.0 / 2.0 - self.aside(), y + self.cell.1 / 2.0 + 3.4);
-            let tag = svg.tag("text").num("x", at.0).num("y", at.1).num("font-size", CELL_TEXT);
-            let tag = tag.attr("fill", ink).attr("text-anchor", "middle").inert();
-            let best = self.panel.best.get(column) == Some(&Some(row));
-            if best { tag.attr("font-weight", "600").content(&text) } else { tag.content(&text) }
+    fn print_values(&self, svg: &mut Svg, origin: (f64, f64), numbers: Numbers) {
+        for row in 0..self.panel.y_steps.len() {
+            let mut runs: Vec<(&str, Vec<(f64, String)>)> = Vec::new();
+            for column in 0..self.panel.x_steps.len() {
+                let value = self.value(row, column);
+                let text = if value.is_finite() { numbers.text(value) } else { String::new() };
+                if text.is_empty() || !numbers.fits(&text, self.cell.0) {
+                    continue;
+                }
+                let ink = heat(f64::from(self.shade(value)) / SHADES).ink();
+                let centre = self.corner(origin, row, column).0 + self.cell.0 / 2.0;
+                match runs.last_mut() {
+                    Some((last, run)) if *last == ink => run.push((centre, text)),
+                    _ => runs.push((ink, vec![(centre, text)])),
+                }
+            }
+            let y = self.corner(origin, row, 0).1 + self.cell.1 / 2.0;
+            for (ink, cells) in runs {
+                numbers.draw(svg, y, ink, &cells);
+            }
         }
     }
 
@@ -173,6 +166,7 @@ impl<'a> Heatmap<'a> {
 
     fn marks(&self, svg: &mut Svg, origin: (f64, f64)) {
         let rows = self.panel.y_steps.len();
+        let printed = self.numbers.is_some();
         let mut marks = BestMarks::default();
         let defined =
             |column: &usize| self.panel.best.get(*column).copied().flatten().filter(|row| *row < rows);
@@ -181,14 +175,14 @@ impl<'a> Heatmap<'a> {
             let corner = self.corner(origin, row, column);
             let interval = self.panel.best_interval.get(column).copied().flatten();
             let middle = |row: usize| self.corner(origin, row.min(rows - 1), column).1 + self.cell.1 / 2.0;
-            let x = corner.0 + if self.printed() { self.cell.0 - 5.5 } else { self.cell.0 / 2.0 };
+            let x = corner.0 + if printed { self.cell.0 - 5.5 } else { self.cell.0 / 2.0 };
             if let Some((_, high)) = interval.filter(|(_, high)| *high > row) {
                 marks.whisker(x, corner.1, middle(high));
             }
             if let Some((low, _)) = interval.filter(|(low, _)| *low < row) {
                 marks.whisker(x, corner.1 + self.cell.1, middle(low));
             }
-            marks.frame(corner, self.cell, !self.printed());
+            marks.frame(corner, self.cell, !printed);
         }
         marks.draw(svg);
     }
@@ -211,8 +205,8 @@ impl Drawing for Heatmap<'_> {
         svg.tag("g").attr("shape-rendering", "crispEdges").open();
         self.draw_cells(svg, origin);
         svg.close("g");
-        if self.printed() {
-            self.print_values(svg, origin);
+        if let Some(numbers) = self.numbers {
+            self.print_values(svg, origin, numbers);
         }
         let edge = svg.rect(origin, (width, height)).attr("fill", "none").stroke_tone(Tone::Axis);
         edge.num("stroke-width", 1.0).inert().end();

@@ -8,6 +8,7 @@ mod heatmap;
 mod layout;
 mod legend;
 mod lines;
+mod numbers;
 mod palette;
 mod panel;
 mod svg;

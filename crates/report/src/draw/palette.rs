@@ -27,6 +27,11 @@ impl Rgb {
         };
         0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2)
     }
+
+    /// The ink that is read best on this colour: black or white, at a contrast of 4.5 or more.
+    pub fn ink(self) -> &'static str {
+        if self.luminance() > 0.179 { "#000000" } else { "#ffffff" }
+    }
 }
 
 /// A colour on a light page and its counterpart on a dark one.
@@ -100,6 +105,15 @@ mod tests {
     fn heat_gets_lighter_all_the_way() {
         let lightness: Vec<f64> = (0..=64).map(|i| heat(f64::from(i) / 64.0).luminance()).collect();
         assert!(lightness.windows(2).all(|w| w[1] > w[0]), "{lightness:?}");
+    }
+
+    #[test]
+    fn numbers_are_read_on_every_colour() {
+        for colour in (0..=64).map(|i| heat(f64::from(i) / 64.0)) {
+            let ink = if colour.ink() == "#000000" { 0.0 } else { 1.0 };
+            let (light, dark) = (colour.luminance().max(ink), colour.luminance().min(ink));
+            assert!((light + 0.05) / (dark + 0.05) >= 4.5, "{colour}");
+        }
     }
 
     #[test]

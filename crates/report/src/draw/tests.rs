@@ -91,6 +91,7 @@ fn crowded(seed: u64) -> Figure {
         values,
         value_label: words(9).into(),
         floor: Some(offset + reach * u(10)),
+        numbers: u(18) < 0.5,
     };
     let scales = [Scale::Linear, Scale::Log10, Scale::Log2];
     let scale = |k: u64| scales[(u(k) * 3.0) as usize];
@@ -154,6 +155,33 @@ fn every_cell_and_point_tells_its_value_and_few_elements_draw_them() {
     assert_eq!(told.len(), panel.series.len());
     assert!(told.iter().all(|points| points.split(' ').count() == 10), "{told:?}");
     assert!(told[0].contains(",512,"), "the last point of the first series: {}", told[0]);
+}
+
+#[test]
+fn a_numbered_map_prints_every_cell_in_few_elements() {
+    let steps = |count: u64| (1..=count).collect::<Vec<u64>>();
+    let values: Vec<Vec<f64>> =
+        (0..24).map(|r| (0..12).map(|c| uniform(12 * r + c) * 1.4 - 0.3).collect()).collect();
+    let map = |values: Vec<Vec<f64>>| {
+        HeatmapPanel::plain("", ("layer", steps(12)), ("steps", steps(24)), "SimE", values)
+    };
+    let printed = |map: HeatmapPanel| {
+        let svg = crate::figure_svg(&Figure::new("numbers", "x", "", [map]));
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let texts = document.descendants().filter(|n| n.has_tag_name("text"));
+        let cells: Vec<String> = texts
+            .filter(|n| n.attribute("x").is_some_and(|x| x.contains(' ')))
+            .map(|n| n.text().unwrap_or_default().to_string())
+            .collect();
+        (cells.len(), cells.concat().matches('.').count())
+    };
+    assert_eq!(printed(map(values.clone())), (0, 0), "cells of a dense map stay empty unless asked");
+    let (elements, numbers) = printed(map(values.clone()).numbered());
+    assert_eq!(numbers, 24 * 12);
+    assert!(elements < 24 * 10, "{elements} elements");
+    let mut holes = values;
+    holes[3][4] = f64::NAN;
+    assert_eq!(printed(map(holes).numbered()).1, 24 * 12 - 1);
 }
 
 #[test]
