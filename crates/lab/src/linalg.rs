@@ -93,19 +93,24 @@ fn with_avx2_and_fma<R>(body: impl FnOnce() -> R) -> R {
 
 /// One Newton–Schulz iteration M ← 2M − M S M, with `scratch` of the same size.
 pub(crate) fn newton_schulz(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
+    relaxed_newton_schulz(2.0, s, m, scratch, d);
+}
+
+/// M ← aM − (a−1) M S M, with `scratch` of the same size.
+pub(crate) fn relaxed_newton_schulz(a: f64, s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
     vectorised(
         #[inline(always)]
         || match d {
-            5 => newton_schulz_of_size::<5>(s, m, scratch),
-            10 => newton_schulz_of_size::<10>(s, m, scratch),
-            20 => newton_schulz_of_size::<20>(s, m, scratch),
-            _ => newton_schulz_of_any_size(s, m, scratch, d),
+            5 => newton_schulz_of_size::<5>(a, s, m, scratch),
+            10 => newton_schulz_of_size::<10>(a, s, m, scratch),
+            20 => newton_schulz_of_size::<20>(a, s, m, scratch),
+            _ => newton_schulz_of_any_size(a, s, m, scratch, d),
         },
     );
 }
 
 #[inline(always)]
-fn newton_schulz_of_size<const D: usize>(s: &[f64], m: &mut [f64], scratch: &mut [f64]) {
+fn newton_schulz_of_size<const D: usize>(a: f64, s: &[f64], m: &mut [f64], scratch: &mut [f64]) {
     let (s, m) = (&s.as_chunks::<D>().0[..D], &mut m.as_chunks_mut::<D>().0[..D]);
     let sm = &mut scratch.as_chunks_mut::<D>().0[..D];
     let mut msm = [[0.0; D]; D];
@@ -113,7 +118,7 @@ fn newton_schulz_of_size<const D: usize>(s: &[f64], m: &mut [f64], scratch: &mut
     product(m, sm, &mut msm);
     for i in 0..D {
         for j in 0..D {
-            m[i][j] = 2.0 * m[i][j] - msm[i][j];
+            m[i][j] = a * m[i][j] - (a - 1.0) * msm[i][j];
         }
     }
 }
@@ -151,14 +156,8 @@ fn product_rows<const D: usize, const R: usize>(
 }
 
 #[inline(always)]
-fn newton_schulz_of_any_size(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
-    for i in 0..d {
-        let row = &mut scratch[i * d..(i + 1) * d];
-        row.fill(0.0);
-        for k in 0..d {
-            axpy(s[i * d + k], &m[k * d..(k + 1) * d], row);
-        }
-    }
+fn newton_schulz_of_any_size(a: f64, s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
+    multiply(s, m, scratch, d);
     let mut sum = vec![0.0; d];
     let old = m.to_vec();
     for i in 0..d {
@@ -167,8 +166,24 @@ fn newton_schulz_of_any_size(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: u
             axpy(old[i * d + k], &scratch[k * d..(k + 1) * d], &mut sum);
         }
         for j in 0..d {
-            m[i * d + j] = 2.0 * old[i * d + j] - sum[j];
+            m[i * d + j] = a * old[i * d + j] - (a - 1.0) * sum[j];
         }
+    }
+}
+
+/// out = A B for d×d matrices.
+pub(crate) fn matmul(a: &[f64], b: &[f64], out: &mut [f64], d: usize) {
+    vectorised(
+        #[inline(always)]
+        || multiply(a, b, out, d),
+    );
+}
+
+#[inline(always)]
+fn multiply(a: &[f64], b: &[f64], out: &mut [f64], d: usize) {
+    for (row, out) in a.chunks_exact(d).zip(out.chunks_exact_mut(d)) {
+        out.fill(0.0);
+        row.iter().zip(b.chunks_exact(d)).for_each(|(&a, b)| axpy(a, b, out));
     }
 }
 

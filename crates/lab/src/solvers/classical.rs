@@ -84,15 +84,7 @@ impl<A: InContext> Classical<A> {
             if t > 0 {
                 statistics.add(&xs[(t - 1) * dim..t * dim], ys[t - 1]);
             }
-            let problem = Problem {
-                prompt: b,
-                xs: &xs[..t * dim],
-                ys: &ys[..t],
-                dim,
-                s: &statistics.s,
-                c: &statistics.c,
-            };
-            visit(t, &problem);
+            visit(t, &statistics.problem(b, &xs[..t * dim], &ys[..t]));
         }
     }
 }

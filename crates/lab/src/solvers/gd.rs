@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::{LAMBDA, Properties, SolverRow, form};
 use crate::error::Result;
 use crate::learners::steps::Steps;
-use crate::linalg::{Spectrum, axpy, symmetric_matvec};
+use crate::linalg::{Spectrum, axpy, norm, symmetric_matvec};
 use crate::registry::{Setting, Settings};
 
 /// Registry row.
@@ -19,7 +19,7 @@ pub const ROW: SolverRow = SolverRow {
             name: "eta",
             default: "0.01",
             help: "step size: a number (0.01 suits isotropic data, 0.005 trace-normalised κ=100), \
-                   'lmax' for 1/λmax, 'optimal' for 2/(λmax+λmin)",
+                   'lmax' for 1/λmax, 'fro' for 1/‖S‖_F, 'optimal' for 2/(λmax+λmin)",
         },
         LAMBDA,
         form("closed"),
@@ -40,6 +40,8 @@ pub(super) enum StepSize {
     Fixed(f64),
     /// 1/λmax: never diverges.
     InverseLargest,
+    /// 1/‖S‖_F: a little shorter, and no spectrum is needed.
+    InverseFrobenius,
     /// 2/(λmax + λmin): the fastest fixed step, λmin the smallest eigenvalue that is not zero.
     Optimal,
 }
@@ -49,23 +51,25 @@ impl StepSize {
     pub fn read(settings: &Settings) -> Result<StepSize> {
         match settings.text("eta") {
             "lmax" => Ok(StepSize::InverseLargest),
+            "fro" => Ok(StepSize::InverseFrobenius),
             "optimal" => Ok(StepSize::Optimal),
             text => match text.parse::<f64>() {
                 Ok(eta) if eta.is_finite() && eta > 0.0 => Ok(StepSize::Fixed(eta)),
-                _ => Err(settings.reject("eta", "a number above 0, lmax, optimal")),
+                _ => Err(settings.reject("eta", "a number above 0, lmax, fro, optimal")),
             },
         }
     }
 
     /// η for a problem; 0 when nothing has been read.
     pub fn of(self, problem: &Problem, spectrum: Option<&Spectrum>) -> f64 {
+        let finite = |eta: f64| if eta.is_finite() { eta } else { 0.0 };
         let with = |policy: fn(&Spectrum) -> f64| {
-            let eta = spectrum.map_or_else(|| policy(&problem.spectrum()), policy);
-            if eta.is_finite() { eta } else { 0.0 }
+            finite(spectrum.map_or_else(|| policy(&problem.spectrum()), policy))
         };
         match self {
             StepSize::Fixed(eta) => eta,
             StepSize::InverseLargest => with(|s| 1.0 / s.largest()),
+            StepSize::InverseFrobenius => finite(1.0 / norm(problem.s)),
             StepSize::Optimal => with(|s| 2.0 / (s.largest() + s.smallest_positive())),
         }
     }

@@ -3,11 +3,15 @@
 //! A file holds the update as on paper and nothing else; [`classical`] owns the loops over prompts, prefixes
 //! and steps.
 
+mod amp;
 mod averaging;
 mod cg;
 mod chebyshev;
 pub mod classical;
 mod gd;
+mod gd_plus_plus;
+mod hyperpower;
+mod inverse;
 mod iterative;
 mod knn;
 mod lbfgs;
@@ -17,13 +21,15 @@ mod momentum;
 mod newton;
 mod ogd;
 mod ols;
+mod pcg;
+pub mod polynomial;
 mod problem;
 mod quasi_newton;
 mod rls;
 
 pub use iterative::{Filter, Form, Iterative, Solver};
 pub use newton::moment_coefficients;
-pub use problem::Problem;
+pub use problem::{Problem, SufficientStatistics};
 
 use crate::error::Result;
 use crate::learners::Learner;
@@ -60,16 +66,20 @@ pub const SOLVERS: &[SolverRow] = &[
     ols::OLS,
     ols::RIDGE,
     gd::ROW,
+    gd_plus_plus::ROW,
     momentum::HEAVY_BALL,
     momentum::NESTEROV,
     chebyshev::ROW,
     ogd::ROW,
     newton::ROW,
+    hyperpower::ROW,
     cg::ROW,
+    pcg::ROW,
     quasi_newton::BFGS,
     quasi_newton::DFP,
     lbfgs::ROW,
     rls::ROW,
+    amp::ROW,
     averaging::ROW,
     knn::ROW,
     mlp::ROW,

@@ -1,11 +1,14 @@
 //! Learners: properties that all of them have, and what each kind claims to be.
 //!
-//! shared: properties of any learner, small tasks and networks; solvers: every row of the registries; constructions, networks,
+//! shared: properties of any learner, small tasks and networks; solvers: every row of the registries; iterations,
+//! polynomial: what is special to some of them; constructions, networks,
 //! probe (read-outs), ablation.
 
 mod ablation;
 mod constructions;
+mod iterations;
 mod networks;
+mod polynomial;
 mod probe;
 mod shared;
 mod solvers;
