@@ -8,7 +8,7 @@ use lab::compare::matching;
 use lab::compare::similarity::{Metric, View, of_errors};
 use lab::findings::{Chapter, Claim, Counts, Findings, Kind, Verdict};
 use lab::learners::Unit;
-use lab::networks::models::{Card, NETWORKS, Networks};
+use lab::networks::models::{Card, NETWORKS, Networks, Recipe};
 use lab::networks::{NetworkSpec, Weights};
 use lab::probe::{self, LoadedProbe, Options, Probed, ReadPoint};
 use lab::registry::Id;
@@ -75,7 +75,7 @@ struct Cast {
 }
 
 impl Networks for Cast {
-    fn other_recipe(&self, _: &str) -> Option<String> {
+    fn other_recipe(&self, _: &str) -> Option<Recipe> {
         None
     }
 

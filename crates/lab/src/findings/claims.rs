@@ -293,7 +293,7 @@ impl Claim {
     }
 
     /// Lays a failure to the network, the protocol or the paper, with the evidence, and says of what is unsettled why.
-    /// `other_recipe` says how the network was trained where that is not the paper's way.
+    /// `other_recipe` says which network was trained how, where that is not the paper's way: `R4 by Muon in 8,000 steps`.
     pub fn explain(&mut self, other_recipe: Option<&str>) {
         let words = match (self.verdict, self.interval) {
             (Verdict::Holds | Verdict::Measured, _) => {
@@ -315,7 +315,7 @@ impl Claim {
         let (cause, words) = match (self.cause, other_recipe, authors) {
             (Some(cause), ..) => (cause, String::new()),
             (_, Some(recipe), _) => {
-                let words = format!("The network was trained by {recipe}, not as the paper's was.");
+                let words = format!("Not trained as the paper's: {recipe}.");
                 (Cause::Network, words)
             }
             (.., Some(reading)) if reading.verdict == Verdict::Holds => {

@@ -12,7 +12,7 @@ use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory};
-use crate::networks::models::{Models, NETWORKS, Networks};
+use crate::networks::models::{Models, NETWORKS, Networks, Recipe};
 use crate::probe::{LoadedProbe, ReadPoint};
 use crate::solvers;
 use crate::stats::{Estimate, mean};
@@ -103,8 +103,8 @@ impl Lab {
             .collect()
     }
 
-    /// How a network was trained, where that is not the paper's way.
-    pub fn other_recipe(&self, name: &str) -> Option<String> {
+    /// How a network was trained, where that is not the paper's way to its end.
+    pub fn other_recipe(&self, name: &str) -> Option<Recipe> {
         self.networks.other_recipe(name)
     }
 

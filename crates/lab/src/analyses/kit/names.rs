@@ -1,6 +1,7 @@
 //! Names of networks as a reader meets them: `R1` for `r1`, `R6, 8 wide` for `r6-8`.
 
-use crate::networks::models::MINIATURE;
+use crate::findings::numbers::grouped;
+use crate::networks::models::{MINIATURE, Recipe};
 
 /// How the names of the same training from other seeds begin.
 const SEED: &str = "seed";
@@ -23,16 +24,30 @@ pub fn of(names: &[&str]) -> String {
     }
 }
 
-/// Some networks in words, with which of them were trained otherwise than the paper's: `R4 (fast recipe)`,
-/// `R1 and R7 (R7: fast recipe)`.
-pub fn with_recipe(names: &[&str], others: &[&str]) -> String {
-    let all = of(names);
+/// Some networks in words, with which of them were not trained as the paper's: `R4 (fast recipe)`,
+/// `R1 and R7 (R7: fast recipe)`, `R2 (425,000 of 500,001 steps)`.
+pub fn with_recipe(names: &[&str], others: &[(&str, Recipe)]) -> String {
     // what is called fast, or is our own, need not be said to be
-    let others: Vec<&str> = others.iter().copied().filter(|name| named_after_paper(name)).collect();
-    match others.len() {
-        0 => all,
-        some if some == names.len() => format!("{all} (fast recipe)"),
-        _ => format!("{all} ({}: fast recipe)", of(&others)),
+    let said = others.iter().filter(|(name, _)| named_after_paper(name));
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, recipe) in said {
+        let words = match recipe {
+            Recipe::Other(_) => "fast recipe".to_string(),
+            Recipe::Cut { steps, of } => format!("{} of {} steps", grouped(*steps), grouped(*of)),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, members)) => members.push(name),
+            None => groups.push((words, vec![name])),
+        }
+    }
+    let all = of(names);
+    match groups.as_slice() {
+        [] => all,
+        [(words, members)] if members.len() == names.len() => format!("{all} ({words})"),
+        _ => {
+            let parts = groups.iter().map(|(words, members)| format!("{}: {words}", of(members)));
+            format!("{all} ({})", parts.collect::<Vec<_>>().join("; "))
+        }
     }
 }
 
@@ -53,7 +68,6 @@ fn one(name: &str) -> String {
         "along" => format!("{number} during training"),
         "relu" => format!("{number} with ReLU attention"),
         "fast" => format!("{number} by Muon"),
-        "adam" => format!("{number} by fast Adam"),
         width if width.parse::<usize>().is_ok() => format!("{number}, {width} wide"),
         other => match other.strip_prefix(SEED) {
             Some(seed) => format!("{number}, seed {seed}"),
@@ -95,12 +109,15 @@ mod tests {
         assert_eq!(of(&["r6-8", "r6-16"]), "R6, 8, 16 wide");
         assert_eq!(of(&["r1-along"]), "R1 during training");
         assert_eq!(of(&["miniature"]), "miniature");
+        let fast = |name| (name, Recipe::Other("Muon".into()));
+        let cut = ("r2", Recipe::Cut { steps: 425_000, of: 500_001 });
         assert_eq!(with_recipe(&["r4"], &[]), "R4");
-        assert_eq!(with_recipe(&["r4"], &["r4"]), "R4 (fast recipe)");
-        assert_eq!(with_recipe(&["r1", "r7"], &["r7"]), "R1 and R7 (R7: fast recipe)");
-        assert_eq!(
-            with_recipe(&["r1-fast", "miniature"], &["r1-fast", "miniature"]),
-            "R1 by Muon and miniature"
-        );
+        assert_eq!(with_recipe(&["r4"], &[fast("r4")]), "R4 (fast recipe)");
+        assert_eq!(with_recipe(&["r1", "r7"], &[fast("r7")]), "R1 and R7 (R7: fast recipe)");
+        assert_eq!(with_recipe(&["r2"], &[cut.clone()]), "R2 (425,000 of 500,001 steps)");
+        let both = with_recipe(&["r2", "r4"], &[cut, fast("r4")]);
+        assert_eq!(both, "R2 and R4 (R2: 425,000 of 500,001 steps; R4: fast recipe)");
+        let ours = [fast("r1-fast"), fast("miniature")];
+        assert_eq!(with_recipe(&["r1-fast", "miniature"], &ours), "R1 by Muon and miniature");
     }
 }

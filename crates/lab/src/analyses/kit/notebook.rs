@@ -3,6 +3,7 @@
 use super::names;
 use crate::analyses::{Analysis, Headline, Outcome};
 use crate::findings::{self, Bound, Cause, Claim, Figure, Kind, Panel, Reading, Table, Verdict, Words};
+use crate::networks::models::Recipe;
 use crate::stats::Estimate;
 
 /// The notebook of one row: `claim("slope", …)` of row `F3` is claim `F3.slope`, `figure("maps", …)` is figure `f3-maps`.
@@ -132,14 +133,15 @@ impl Notebook {
 
     /// All that was written, each claim with the networks that it asks and, where it fails, whose failure that is.
     /// `other_recipe` says of a network how it was trained, where that is not the paper's way.
-    pub(in crate::analyses) fn close(mut self, other_recipe: impl Fn(&str) -> Option<String>) -> Outcome {
+    pub(in crate::analyses) fn close(mut self, other_recipe: impl Fn(&str) -> Option<Recipe>) -> Outcome {
         for (claim, asked) in self.outcome.claims.iter_mut().zip(&self.asked) {
             let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
-            let others: Vec<(&str, String)> =
+            let others: Vec<(&str, Recipe)> =
                 asked.iter().filter_map(|name| Some((*name, other_recipe(name)?))).collect();
-            claim.network =
-                names::with_recipe(&asked, &others.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-            claim.explain(others.first().map(|(_, recipe)| recipe.as_str()));
+            claim.network = names::with_recipe(&asked, &others);
+            let words = others.iter().map(|(name, recipe)| format!("{} by {recipe}", names::of(&[name])));
+            let words = words.collect::<Vec<_>>().join(", ");
+            claim.explain(Some(words.as_str()).filter(|words| !words.is_empty()));
         }
         self.outcome
     }

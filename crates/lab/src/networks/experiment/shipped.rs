@@ -15,7 +15,6 @@ const FOLDER: &str = "experiments";
 const FILES: &[(&str, &str)] = &[
     shipped!("miniature"),
     shipped!("r1"),
-    shipped!("r1-adam-fast"),
     shipped!("r1-along-fast"),
     shipped!("r1-fast"),
     shipped!("r1-relu-fast"),

@@ -9,12 +9,14 @@ mod place;
 mod shelf;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::findings::numbers::grouped;
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
 use crate::networks::experiment::Experiment;
@@ -32,13 +34,38 @@ pub const FOLDER: &str = "models";
 /// Prompts of seed 0 that networks answer once where only their predictions are kept.
 pub const RECORDED: usize = 1280;
 
+/// How a network was trained that was not trained as the paper's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recipe {
+    /// Another way, in words: `Muon at 1.5e-3 in 8,000 steps`.
+    Other(String),
+    /// The paper's way, but not to its end.
+    Cut {
+        /// Steps taken.
+        steps: u64,
+        /// Steps that the paper took.
+        of: u64,
+    },
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Recipe::Other(words) => f.write_str(words),
+            Recipe::Cut { steps, of } => {
+                write!(f, "{} of the {} steps of the paper's recipe", grouped(*steps), grouped(*of))
+            }
+        }
+    }
+}
+
 /// Where analyses get networks from.
 pub trait Networks: Send + Sync {
     /// Whether the network of this name is there, and can be asked the first `count` prompts of a seed.
     fn has(&self, name: &str, seed: Seed, count: usize) -> bool;
 
-    /// How the network was trained, where that is not the paper's way; `Muon in 8,000 steps`.
-    fn other_recipe(&self, name: &str) -> Option<String>;
+    /// How the network was trained, where that is not the paper's way to its end.
+    fn other_recipe(&self, name: &str) -> Option<Recipe>;
 
     /// The network with a read-out fitted for every layer; `progress` hears what is going on.
     fn probed(&self, name: &str, progress: Progress) -> Result<Arc<dyn Learner>>;
@@ -118,8 +145,12 @@ impl Networks for Models {
         self.is_here(name) && (!only_recorded(&self.directory(name)) || seed == Seed(0) && count <= RECORDED)
     }
 
-    fn other_recipe(&self, name: &str) -> Option<String> {
-        read_plan(&self.directory(name)).ok()?.training.other_than_the_papers()
+    fn other_recipe(&self, name: &str) -> Option<Recipe> {
+        let dir = self.directory(name);
+        let other = read_plan(&dir).ok()?.training.other_than_the_papers().map(Recipe::Other);
+        let card = Card::read(&dir).ok();
+        let cut = card.and_then(|card| Some(Recipe::Cut { steps: card.steps, of: card.steps_asked? }));
+        other.or(cut)
     }
 
     fn probed(&self, name: &str, progress: Progress) -> Result<Arc<dyn Learner>> {

@@ -71,7 +71,6 @@ const fn isotropic(name: &'static str, about: &'static str) -> PaperNetwork {
 pub const NETWORKS: &[PaperNetwork] = &[
     isotropic("r1", "Transformer of 12 layers and 8 heads"),
     isotropic("r1-fast", "r1 by the fast recipe, with Muon"),
-    isotropic("r1-adam", "r1 by the fast recipe, with Adam"),
     isotropic("r1-seed1", "r1 from another seed"),
     isotropic("r1-seed2", "r1 from another seed"),
     isotropic("r1-seed3", "r1 from another seed"),
@@ -79,7 +78,12 @@ pub const NETWORKS: &[PaperNetwork] = &[
     isotropic("r1-along", "r1 at twenty checkpoints of its training"),
     isotropic("r1-relu", "r1 with ReLU in place of softmax"),
     PaperNetwork { inputs: "skewed:kappa=100", ..isotropic("r2", "r1 on ill-conditioned data") },
+    PaperNetwork { inputs: "skewed:kappa=100", ..isotropic("r2-fast", "r2 by the fast recipe, with Muon") },
     PaperNetwork { function: "noisy-linear:sigma=0.1", ..isotropic("r3", "r1 on noisy labels") },
+    PaperNetwork {
+        function: "noisy-linear:sigma=0.1",
+        ..isotropic("r3-fast", "r3 by the fast recipe, with Muon")
+    },
     isotropic("r4", "Transformer of 12 layers and 1 head"),
     isotropic("r5", "Transformer of 24 layers and 8 heads"),
     isotropic("r6-8", "Transformer of 1 head, 8 wide"),
