@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::analyses::reproduction::{CACHE, Reproduction};
+use lab::analyses::reproduction::{CACHE, Reproduction, Trained};
 use lab::analyses::{self, NotRun};
 use lab::findings::{Claim, Findings, Verdict};
 use report::Running;
@@ -18,16 +18,20 @@ const REPORT: &str = "report";
 
 /// Print the ledger of claims of a report
 ///
+/// Each with its verdict: holds (the whole 95 % interval meets what is required), fails (the whole interval misses it), unsettled
+/// (the interval reaches across), measured (nothing is required; not counted). A failing statement of the paper says to what that
+/// is laid: (a) the network, (b) the protocol, (c) the paper. Other readings, such as the authors' protocol, stand below the value.
+///
 /// Measures them all when there is no report yet and none is named. In colour on a terminal, unless NO_COLOR is set; as
 /// wide as the terminal, or COLUMNS, up to 100 columns.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab claims\n  iclab claims --report /tmp/f26 --json\n\n\
-                        Exit code: 0 printed, whatever the verdicts; 1 a claim fails, with --strict; 2 an error.")]
+                        Exit code: 0 printed, whatever the verdicts; 1 a claim fails, with --strict (one that is unsettled does not fail); 2 an error.")]
 pub struct ClaimsArgs {
     /// Directory of the report [default: report]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// End with 1 if a claim fails
+    /// End with 1 if a claim fails; one that is unsettled or only measured does not
     #[arg(long)]
     strict: bool,
     /// Print JSON
@@ -39,7 +43,7 @@ pub struct ClaimsArgs {
 pub fn run(args: &ClaimsArgs) -> Result<bool> {
     let report = args.report.clone().unwrap_or_else(|| REPORT.into());
     let ledger = report.join("ledger.json");
-    let (findings, not_run) = if ledger.exists() {
+    let (findings, not_run, recipes) = if ledger.exists() {
         read_ledger(&ledger)?
     } else if args.report.is_some() {
         return Err(no_report(&report));
@@ -47,11 +51,11 @@ pub fn run(args: &ClaimsArgs) -> Result<bool> {
         eprintln!("no report at {}; measuring all claims now", report.display());
         let reproduction = Reproduction::default();
         let selection = Selection::open(&reproduction, analyses::select(&[])?, false)?;
-        let not_run = selection.not_run.clone();
-        (selection.measure(Path::new(CACHE), false, |_| Ok(()))?.findings, not_run)
+        let (not_run, recipes) = (selection.not_run.clone(), selection.recipes());
+        (selection.measure(Path::new(CACHE), false, |_, _| Ok(()))?.findings, not_run, recipes)
     };
-    print(&findings, &not_run, args.json)?;
-    Ok(!args.strict || all_hold(&findings))
+    print(&findings, &not_run, &recipes, args.json)?;
+    Ok(!args.strict || none_fails(&findings))
 }
 
 /// A report was named that is not there; those that are here may be meant.
@@ -79,6 +83,8 @@ struct Ledger {
 struct AboutRun {
     #[serde(default)]
     running: Option<Running>,
+    #[serde(default)]
+    recipes: Vec<Trained>,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +95,7 @@ struct Group {
     claims: Vec<Claim>,
 }
 
-fn read_ledger(path: &Path) -> Result<(Vec<Findings>, Vec<NotRun>)> {
+fn read_ledger(path: &Path) -> Result<(Vec<Findings>, Vec<NotRun>, Vec<Trained>)> {
     let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
     let ledger: Ledger = serde_json::from_str(&text)
         .map_err(|e| Error::content(path, format!("not a ledger of iclab: {e}")))?;
@@ -103,20 +109,21 @@ fn read_ledger(path: &Path) -> Result<(Vec<Findings>, Vec<NotRun>)> {
         seconds: group.seconds,
         ..Findings::default()
     });
-    Ok((findings.collect(), ledger.not_run))
+    Ok((findings.collect(), ledger.not_run, ledger.about.recipes))
 }
 
 /// Prints the ledger.
-pub fn print(findings: &[Findings], not_run: &[NotRun], json: bool) -> Result<()> {
+pub fn print(findings: &[Findings], not_run: &[NotRun], recipes: &[Trained], json: bool) -> Result<()> {
     if json {
         let claims: Vec<&Claim> = findings.iter().flat_map(|f| &f.claims).collect();
         return crate::output::print_json(&claims);
     }
-    print!("{}", report::ledger_text(findings, not_run, terminal::width(), terminal::colour()));
+    let (width, colour) = (terminal::width(), terminal::colour());
+    print!("{}", report::ledger_text(findings, not_run, recipes, width, colour));
     Ok(())
 }
 
-/// Whether no claim fails.
-pub fn all_hold(findings: &[Findings]) -> bool {
+/// Whether no claim fails; what is unsettled does not.
+pub fn none_fails(findings: &[Findings]) -> bool {
     findings.iter().flat_map(|f| &f.claims).all(|c| c.verdict != Verdict::Fails)
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::networks::models::{self, Form, Shelved, Source};
+use lab::findings::numbers::grouped;
+use lab::networks::models::{self, Card, Form, Models, Networks, Shelved, Source};
 use serde_json::json;
 
 use crate::error::Result;
@@ -94,15 +95,21 @@ fn list(args: &ModelsArgs) -> Result<bool> {
         let row = |found: &Shelved| {
             let card = found.card.as_ref().ok().and_then(Option::as_ref);
             let (name, about) = (found.network.name, found.network.about);
-            json!({"name": name, "about": about, "card": card, "problem": found.problem()})
+            let recipe = card.map(|card| recipe(args, card));
+            json!({"name": name, "about": about, "recipe": recipe, "card": card, "problem": found.problem()})
         };
         print_json(&all.iter().map(row).collect::<Vec<_>>())?;
     } else {
         for Shelved { network, card } in &all {
             match card {
                 Ok(Some(card)) => println!(
-                    "{:9} {:42} {:>9} parameters, mean loss {:.4}, error/d {:.1e}",
-                    card.name, card.about, card.parameters, card.mean_loss, card.last_error_over_d
+                    "{:9} {:42} {:>9} parameters, {}, mean loss {:.4}, error/d {:.1e}",
+                    card.name,
+                    card.about,
+                    card.parameters,
+                    recipe(args, card),
+                    card.mean_loss,
+                    card.last_error_over_d
                 ),
                 Ok(None) => println!("{:9} {:42} not here", network.name, network.about),
                 Err(problem) => println!("{:9} {:42} {problem}", network.name, network.about),
@@ -114,6 +121,14 @@ fn list(args: &ModelsArgs) -> Result<bool> {
         }
     }
     Ok(all.iter().all(|found| found.card.is_ok()))
+}
+
+/// How a network that is here was trained: by the paper's recipe, by so many of its steps, or otherwise.
+fn recipe(args: &ModelsArgs, card: &Card) -> String {
+    match Models::under(args.folder()).other_recipe(&card.name) {
+        None => format!("the paper's recipe, {} steps", grouped(card.steps)),
+        Some(recipe) => recipe.to_string(),
+    }
 }
 
 fn verify(args: &ModelsArgs, names: &[String]) -> Result<bool> {

@@ -8,7 +8,7 @@ const forward = () => {
   if (!name || document.getElementById(name)) return;
   if (!Object.keys(PLACES).length) return;
   if (name === "ledger") return location.replace("ledger.html");
-  if (name === "undefined") return location.replace("ledger.html#show=undefined");
+  if (name === "undefined") return location.replace("ledger.html#show=measured");
   const page = Object.keys(PLACES).find((page) => PLACES[page].split(" ").includes(name));
   if (page) location.replace(`${page}#${name}`);
 };
@@ -71,7 +71,8 @@ if (filters) {
     $("output", filters).textContent = `${count} ${count === 1 ? "claim" : "claims"} shown`;
   };
   const read = () => {
-    const wanted = location.hash.match(/^#show=([\w,]+)$/)?.[1].split(",") ?? [];
+    // What earlier reports called undefined is measured.
+    const wanted = location.hash.match(/^#show=([\w,]+)$/)?.[1].replace("undefined", "measured").split(",") ?? [];
     for (const field in state)
       state[field] = wanted.find((word) => $(`[data-field="${field}"] [data-show="${word}"]`, filters)) ?? "";
     apply();

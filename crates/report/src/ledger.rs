@@ -1,10 +1,12 @@
-//! The ledger of claims: counts, the words for a bound and a verdict, and its form for a terminal.
+//! The ledger of claims: counts, the words for a bound, a verdict and a quote, and its form for a terminal.
 
 use lab::analyses::NotRun;
+use lab::analyses::reproduction::Trained;
 pub use lab::findings::Counts;
 use lab::findings::numbers::counted;
-use lab::findings::{Bound, Claim, Findings, Kind, Verdict};
+use lab::findings::{Bound, Claim, Findings, Kind, Reading, Verdict, Words};
 
+use crate::found::{found, judged_by};
 use crate::text::{format_number, wrap_by};
 
 /// A verdict in one word, as a sign that needs no colour, and as an ANSI colour.
@@ -39,6 +41,35 @@ pub fn bound_text(bound: Bound) -> String {
     }
 }
 
+/// The words a claim is held to: in quotation marks where the paper has them literally, marked as ours where it has not.
+pub fn quoted_text(claim: &Claim) -> String {
+    match (claim.quoted.trim_matches(['“', '”']), claim.words) {
+        ("", _) => String::new(),
+        (words, Words::Paper) => format!("“{words}”"),
+        (words, Words::Ours) => format!("{words} (in our words)"),
+    }
+}
+
+/// What another way of measuring gives; its verdict only where that is another one.
+pub fn reading_text(claim: &Claim, reading: &Reading) -> String {
+    let interval = reading.interval.map_or(String::new(), |i| format!(" {}", interval_text(i)));
+    let verdict = match reading.verdict == claim.verdict {
+        true => String::new(),
+        false => format!(", {} {}", verdict_marks(reading.verdict).1, reading.verdict.word()),
+    };
+    format!("{}: {}{interval}{verdict}", reading.by, format_number(reading.measured))
+}
+
+/// To what a failure is laid, and the evidence; why a claim is unsettled.
+pub fn why_text(claim: &Claim) -> String {
+    let cause = claim.cause.filter(|_| claim.verdict == Verdict::Fails);
+    match (cause, claim.why.as_str()) {
+        (None, why) => why.into(),
+        (Some(cause), "") => format!("{}.", cause.words()),
+        (Some(cause), why) => format!("{}: {why}", cause.words()),
+    }
+}
+
 /// An interval in brackets.
 pub fn interval_text((low, high): (f64, f64)) -> String {
     format!("[{}, {}]", format_number(low), format_number(high))
@@ -47,10 +78,18 @@ pub fn interval_text((low, high): (f64, f64)) -> String {
 /// From this many columns on a claim's numbers stand in columns; below it, under each other.
 const WIDE: usize = 80;
 
-/// The ledger for a terminal of `width` columns, grouped by analysis, with ANSI colours if `colour`.
-pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], width: usize, colour: bool) -> String {
+/// The ledger for a terminal of `width` columns, with ANSI colours if `colour`: what was found in a sentence, every claim by its
+/// analysis, and the counts.
+pub fn ledger_text(
+    findings: &[Findings],
+    not_run: &[NotRun],
+    recipes: &[Trained],
+    width: usize,
+    colour: bool,
+) -> String {
     let indent = if width < WIDE { 2 } else { 12 };
     let mut terminal = Terminal { out: String::new(), width, indent, colour };
+    terminal.sentence(&found(findings));
     for group in findings.iter().filter(|f| !f.claims.is_empty()) {
         terminal.heading(&format!("{}  {}", group.analysis, group.title));
         group.claims.iter().for_each(|claim| terminal.claim(claim));
@@ -63,8 +102,9 @@ pub fn ledger_text(findings: &[Findings], not_run: &[NotRun], width: usize, colo
     }
     let claims = findings.iter().flat_map(|found| &found.claims);
     for (kind, counts) in Counts::by_kind(claims.clone()) {
-        terminal.totals(&format!("{}, {}", kind.title(), counts.total()), counts, 0);
+        terminal.totals(&format!("{}, {} judged", kind.title(), counts.judged()), counts, 0);
     }
+    terminal.sentence(&judged_by(findings, recipes));
     let counts = Counts::of(claims);
     terminal.totals(&counted(counts.total(), "claim", "claims"), counts, not_run.len());
     terminal.out
@@ -94,6 +134,17 @@ impl Terminal {
             self.line(&self.paint("1", &line));
         }
         self.line(&self.paint("2", &"─".repeat(self.width)));
+    }
+
+    /// A sentence across the whole width, and room after it.
+    fn sentence(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        for line in lines(text, self.width) {
+            self.line(&self.paint("1", &line));
+        }
+        self.line("");
     }
 
     /// Words below a row, indented, in a colour.
@@ -139,9 +190,14 @@ impl Terminal {
             }
         }
         self.below(&words(claim), "2");
+        for reading in &claim.readings {
+            let colour =
+                if reading.verdict == claim.verdict { "2" } else { verdict_marks(reading.verdict).2 };
+            self.below(&reading_text(claim, reading), colour);
+        }
     }
 
-    /// How many claims hold, fail, and cannot be judged, after whose they are.
+    /// How many claims hold, fail, are unsettled, and are measured without a verdict, after whose they are.
     fn totals(&mut self, whose: &str, counts: Counts, not_run: usize) {
         let verdicts = each_verdict(counts).map(|(verdict, count, word)| {
             let (_, sign, colour) = verdict_marks(verdict);
@@ -161,7 +217,7 @@ impl Terminal {
     }
 }
 
-/// What a claim says, whose words they are, and why it fails.
+/// What a claim says, what it is held to and in whose words, and why it fails or is unsettled.
 fn words(claim: &Claim) -> String {
     let mut words = match claim.network.as_str() {
         "" => claim.statement.clone(),
@@ -170,11 +226,13 @@ fn words(claim: &Claim) -> String {
     if claim.kind == Kind::Erratum {
         words = format!("Erratum. {words}");
     }
-    if !claim.quoted.is_empty() {
-        words += &format!(" (quoted: {})", claim.quoted);
+    let (quoted, why) = (quoted_text(claim), why_text(claim));
+    if !quoted.is_empty() {
+        words += &format!(" · {quoted}");
     }
-    if !claim.why.is_empty() {
-        words += &format!(" Why: {}", claim.why);
+    if !why.is_empty() {
+        words +=
+            &format!(" · {} {why}", if claim.verdict == Verdict::Unsettled { "Unsettled:" } else { "Why:" });
     }
     words
 }

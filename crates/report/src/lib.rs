@@ -15,6 +15,7 @@
 mod csv;
 mod draw;
 mod drawn;
+mod found;
 mod ledger;
 mod page;
 mod png;
@@ -29,6 +30,7 @@ extern crate self as report; // the gallery's fixture, shared with the tests, na
 use std::path::PathBuf;
 
 use lab::analyses::NotRun;
+use lab::analyses::reproduction::Trained;
 use serde::{Deserialize, Serialize};
 
 pub use csv::{figure_csv, table_csv};
@@ -97,6 +99,8 @@ pub struct About {
     pub machine: String,
     /// How far the run is, while it is going on.
     pub running: Option<Running>,
+    /// By which recipes the networks that were asked were trained.
+    pub recipes: Vec<Trained>,
     /// Options that make `iclab reproduce --only ID` measure the same again: ` --prompts 64 --seed 1`.
     #[serde(skip)]
     pub options: String,
@@ -152,6 +156,7 @@ impl Default for About {
             plan_hash: String::new(),
             machine: String::new(),
             running: None,
+            recipes: Vec::new(),
             options: String::new(),
             kept: Vec::new(),
             not_run: Vec::new(),

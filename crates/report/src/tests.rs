@@ -175,6 +175,50 @@ fn a_claim_shows_what_it_is_judged_by() {
 }
 
 #[test]
+fn a_failure_shows_its_cause_and_what_other_readings_say() {
+    let findings = fixture::findings();
+    let pages = pages(&findings, &fixture::about());
+    let row = pages["statements.html"].split("<tr id=\"c-Q1-gd-exponent\"").nth(1).unwrap();
+    let row = &row[..row.find("</tr>").unwrap()];
+    for part in [
+        "“κ log(1/ε)”",
+        "(b) the protocol: By the authors&#39; protocol",
+        "class=\"reading turns\"",
+        "✓ holds",
+    ] {
+        assert!(row.contains(part), "no {part} in {row}");
+    }
+    let summary = &pages["index.html"];
+    for part in [
+        "<h3>(b) The protocol",
+        "Found.</b> Of the paper’s 4 judged statements 3 hold, 1 fail",
+        "(fails → holds)",
+    ] {
+        assert!(summary.contains(part), "no {part}");
+    }
+    let mut ours = findings[0].claims[0].clone().ours("a line");
+    assert_eq!(crate::ledger::quoted_text(&ours), "a line (in our words)");
+    ours = ours.quoted("a line");
+    assert_eq!(crate::ledger::quoted_text(&ours), "“a line”");
+}
+
+#[test]
+fn a_report_says_by_which_networks_it_judges() {
+    let recipe = |network: &str, other: Option<&str>| lab::analyses::reproduction::Trained {
+        network: network.into(),
+        other: other.map(str::to_string),
+        cut: false,
+    };
+    let mut findings = fixture::findings();
+    findings[2].claims[0].network = format!("R4 ({})", lab::analyses::OTHER_RECIPE);
+    let recipes = [recipe("R1", None), recipe("R4", Some("Muon in 8,000 steps"))];
+    let words = crate::found::judged_by(&findings, &recipes);
+    assert!(words.contains("of the paper’s recipe (R1), 1 by networks of a faster one (R4)"), "{words}");
+    let about = About { recipes: recipes.to_vec(), ..fixture::about() };
+    assert!(index(&findings, &about).contains("Not the paper’s recipe: R4 by Muon in 8,000 steps."));
+}
+
+#[test]
 fn the_papers_numbers_are_the_papers() {
     let page = pages(&fixture::findings(), &fixture::about()).remove("figures-22-27.html").unwrap();
     let name = "<span class=\"name\"><b>Figure 26 of the paper</b> · Appendix A.6.1</span>";
@@ -224,7 +268,7 @@ fn pages_load_nothing() {
 fn what_was_not_run_is_said() {
     let why = "needs models/r1 (train it & see)".to_string();
     let not_run = lab::analyses::NotRun { analysis: "F3".into(), title: "Layers match".into(), why };
-    let text = crate::ledger_text(&fixture::findings(), std::slice::from_ref(&not_run), 100, false);
+    let text = crate::ledger_text(&fixture::findings(), std::slice::from_ref(&not_run), &[], 100, false);
     let row = text.lines().find(|line| line.starts_with("F3 ")).expect("a row of its own");
     assert!(row.contains("needs models/r1") && text.contains("1 analysis not run"), "{text}");
     let about = About { not_run: vec![not_run], ..fixture::about() };
@@ -270,19 +314,22 @@ fn the_ledger_counts_and_fits() {
     let counts = Counts::of(findings.iter().flat_map(|f| &f.claims));
     assert_eq!(counts, Counts { holds: 6, fails: 1, unsettled: 0, measured: 1 });
     for width in [100, 80, 60, 40, 20] {
-        let text = crate::ledger_text(&findings, &[], width, false);
+        let text = crate::ledger_text(&findings, &[], &[], width, false);
         assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
-        assert!(text.replace('\n', " ").ends_with("8 claims: ✓ 6 hold, ✗ 1 fails, ○ 1 measured "), "{text}");
+        assert!(
+            text.replace('\n', " ").ends_with("8 claims: ✓ 6 hold, ✗ 1 fails, ? 0 unsettled, ○ 1 measured "),
+            "{text}"
+        );
         assert!(!text.contains('\x1b'));
-        let coloured = crate::ledger_text(&findings, &[], width, true);
+        let coloured = crate::ledger_text(&findings, &[], &[], width, true);
         assert!(coloured.contains("\x1b[1;31m"));
         let seen = coloured.split('\x1b').map(|part| part.split_once('m').map_or(part, |(_, rest)| rest));
         assert_eq!(seen.collect::<String>(), text, "colours change no word");
     }
-    let text = crate::ledger_text(&findings, &[], 100, false);
+    let text = crate::ledger_text(&findings, &[], &[], 100, false);
     for line in [
-        "The paper's statements, 5: ✓ 3 hold, ✗ 1 fails, ○ 1 measured",
-        "Errata, 2: ✓ 2 hold, ✗ 0 fail",
+        "The paper's statements, 4 judged: ✓ 3 hold, ✗ 1 fails, ? 0 unsettled, ○ 1 measured",
+        "Errata, 2 judged: ✓ 2 hold, ✗ 0 fail",
         "R1: The best-matching GD step",
     ] {
         assert!(text.contains(line), "{line}\n{text}");

@@ -13,7 +13,7 @@ use crate::output::{Directory, tidy};
 use crate::plan;
 use crate::signals::INTERRUPTED;
 
-/// The first findings are shown after this long.
+/// The first findings are shown after this long, or before an analysis that takes longer.
 const FIRST: Duration = Duration::from_secs(5);
 /// Time between two writes, at least; and at most this share of all time is spent on them.
 const BETWEEN: Duration = Duration::from_secs(15);
@@ -45,19 +45,30 @@ pub struct Growing<'a> {
     drawn: Drawn,
     start: Instant,
     next: Instant,
+    /// How many findings are in what was written.
+    shown: usize,
 }
 
 impl<'a> Growing<'a> {
     /// A report in a directory that nobody else writes to meanwhile.
     pub fn begin(directory: Directory, plan: &'a ReproductionPlan, start: Instant) -> Growing<'a> {
-        Growing { directory, plan, drawn: Drawn::default(), start, next: Instant::now() + FIRST }
+        Growing { directory, plan, drawn: Drawn::default(), start, next: Instant::now() + FIRST, shown: 0 }
     }
 
-    /// Writes what there is, if it is time.
-    pub fn show(&mut self, findings: &[Findings], about: &About, running: Running) -> Result<()> {
-        if Instant::now() < self.next || findings.is_empty() {
+    /// Writes what there is, if it is time, or will be while the next analysis runs for about `expected` seconds: there is no
+    /// other occasion before that is over.
+    pub fn show(
+        &mut self,
+        findings: &[Findings],
+        about: &About,
+        running: Running,
+        expected: f64,
+    ) -> Result<()> {
+        let wait = self.next.saturating_duration_since(Instant::now());
+        if findings.len() == self.shown || wait.as_secs_f64() > expected {
             return Ok(());
         }
+        self.shown = findings.len();
         let begun = Instant::now();
         self.write(findings, &About { running: Some(running), ..about.clone() })?;
         self.next = Instant::now() + BETWEEN.max(begun.elapsed() * SHARE);
@@ -94,14 +105,16 @@ mod tests {
         let page = || std::fs::read_to_string(out.join("index.html")).unwrap();
         let mut growing = Growing::begin(Directory::begin(&out).unwrap(), &plan, Instant::now());
         let running = Running { done: 1, of: 7 };
-        growing.show(&found, &About::default(), running).unwrap();
+        growing.show(&found, &About::default(), running, 1.0).unwrap();
         assert!(!out.join("index.html").exists(), "not before its time");
-        growing.next = Instant::now();
-        growing.show(&[], &About::default(), running).unwrap();
+        growing.show(&[], &About::default(), running, 60.0).unwrap();
         assert!(!out.join("index.html").exists(), "nothing to show");
-        growing.show(&found, &About::default(), running).unwrap();
+        growing.show(&found, &About::default(), running, 60.0).unwrap();
         assert!(page().contains("Still running: 1 of 7") && page().contains("errata.html#a-E3"));
         assert!(growing.next > Instant::now());
+        std::fs::remove_file(out.join("index.html")).unwrap();
+        growing.show(&found, &About::default(), running, 60.0).unwrap();
+        assert!(!out.join("index.html").exists(), "nothing new to show");
         growing.finish(&found, &About::default()).unwrap();
         assert!(!page().contains("Still running") && page().contains("errata.html#a-E3"));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");

@@ -65,6 +65,7 @@ impl ReproduceArgs {
             prompts: self.prompts.unwrap_or(usual),
             seed: self.seed,
             quick: self.quick,
+            from_scratch: self.from_scratch,
             ..Reproduction::default()
         };
         if let Some(root) = &self.models {

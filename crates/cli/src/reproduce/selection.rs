@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use lab::analyses::reproduction::{
-    Cache, Fingerprints, Measured, Measuring, Reproduction, missing_networks, seconds_left,
+    Cache, Fingerprints, Measured, Measuring, Reproduction, Trained, missing_networks, seconds_left,
 };
 use lab::analyses::{Analysis, Lab, NotRun};
 use lab::networks::pace::duration_words;
@@ -75,12 +75,18 @@ impl<'a> Selection<'a> {
         Ok(Selection { reproduction: of, lab, bar, selected, not_run })
     }
 
-    /// Runs them, or remembers; `show` sees what there is whenever there is more.
+    /// By which recipes the networks that they ask were trained.
+    pub fn recipes(&self) -> Vec<Trained> {
+        Trained::of_all(&self.selected, &self.lab)
+    }
+
+    /// Runs them, or remembers; `show` sees what there is whenever there is more, and how many seconds the next analysis takes,
+    /// about.
     pub fn measure(
         self,
         cache: &Path,
         fresh: bool,
-        mut show: impl FnMut(&Measured) -> Result<()>,
+        mut show: impl FnMut(&Measured, f64) -> Result<()>,
     ) -> Result<Measured> {
         let Selection { reproduction, lab, bar, selected, .. } = self;
         bar.set_length(selected.len() as u64);
@@ -88,7 +94,7 @@ impl<'a> Selection<'a> {
         let mut measuring = Measuring { lab, cache: Cache::under(cache), fresh, prints };
         let mut remaining = Remaining::new(&selected);
         let measured = measuring.run(&selected, |measured, next| {
-            show(measured)?;
+            show(measured, next.seconds)?;
             let left = remaining.look(measured, next);
             if let Some(left) = left.filter(|left| *left > LONG && !std::mem::replace(&mut remaining.told, true)) {
                 let time = duration_words(left);

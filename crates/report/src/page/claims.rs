@@ -1,12 +1,12 @@
-//! Claims as rows: id, network, what the paper says, what is required, what was measured, the verdict. The same in sections and in
-//! the ledger; on a phone a row becomes lines.
+//! Claims as rows: id, network, what is quoted and whose words those are, what is required, what was measured, also by other
+//! readings, the verdict and its reason. The same in sections and in the ledger; on a phone a row becomes lines.
 
 use std::fmt::Write;
 
 use lab::findings::{Bound, Claim, Findings, Kind};
 
-use super::pieces::{badge, measured, slug, why};
-use crate::ledger::{bound_text, verdict_marks};
+use super::pieces::{badge, measured, readings, slug, why};
+use crate::ledger::{bound_text, quoted_text};
 use crate::text::escape;
 
 const HEAD: &str = "<thead><tr><th scope=\"col\">Claim</th><th scope=\"col\">Quoted</th><th scope=\"col\">Required</th>\
@@ -51,21 +51,22 @@ fn row(out: &mut String, claim: &Claim, page: Option<&str>) {
         None => name,
     };
     let required = if claim.bound == Bound::None { "–".into() } else { bound_text(claim.bound) };
-    let quoted = if claim.quoted.is_empty() { "–" } else { claim.quoted.as_str() };
+    let quoted = Some(quoted_text(claim)).filter(|words| !words.is_empty());
     let _ = writeln!(
         out,
         "<tr id=\"{id}\" data-verdict=\"{}\" data-kind=\"{}\"><th scope=\"row\">{name}{}{}<p>{}</p>{}</th>\
-         <td data-label=\"Quoted\">{}</td><td data-label=\"Required\" class=\"num\">{}</td><td data-label=\"Measured\">{}</td>\
+         <td data-label=\"Quoted\">{}</td><td data-label=\"Required\" class=\"num\">{}</td><td data-label=\"Measured\">{}{}</td>\
          <td class=\"verdict\">{}</td></tr>",
-        verdict_marks(claim.verdict).0,
+        claim.verdict.word(),
         claim.kind.word(),
         network(claim),
         kind(claim.kind),
         escape(&claim.statement),
         why(claim),
-        escape(quoted),
+        escape(quoted.as_deref().unwrap_or("–")),
         escape(&required),
         measured(claim),
+        readings(claim),
         badge(claim.verdict),
     );
 }

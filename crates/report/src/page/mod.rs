@@ -17,6 +17,7 @@ mod pieces;
 mod section;
 mod shell;
 mod summary;
+mod verdicts;
 
 use lab::findings::Findings;
 use rayon::prelude::*;

@@ -2,18 +2,27 @@
 
 use std::fmt::Write;
 
-use lab::findings::{Claim, Figure, Findings, Verdict};
+use lab::findings::{Claim, Figure, Findings, Reading, Verdict};
 
 use crate::draw::panel_svgs;
-use crate::ledger::{Counts, each_verdict, interval_text, verdict_marks};
+use crate::ledger::{Counts, each_verdict, interval_text, reading_text, verdict_marks, why_text};
 use crate::text::{escape, format_number};
 
-/// What explains a failure, as a paragraph.
+/// What a failure is laid to and the evidence, or why a claim is unsettled, as a paragraph.
 pub fn why(claim: &Claim) -> String {
-    if claim.why.is_empty() {
-        return String::new();
+    match why_text(claim).as_str() {
+        "" => String::new(),
+        why => format!("<p class=\"why {}\">{}</p>", claim.verdict.word(), escape(why)),
     }
-    format!("<p class=\"why\">{}</p>", escape(&claim.why))
+}
+
+/// The same measured other ways, a line each; one that gives another verdict stands out.
+pub fn readings(claim: &Claim) -> String {
+    let line = |reading: &Reading| {
+        let turns = if reading.verdict == claim.verdict { "" } else { " turns" };
+        format!("<span class=\"reading{turns}\">{}</span>", escape(&reading_text(claim, reading)))
+    };
+    claim.readings.iter().map(line).collect()
 }
 
 /// The measured value with its interval.

@@ -1,17 +1,19 @@
-//! The summary: what was asked, found and not found; the main result; a few figures; what fails and why; what was not run; chapters.
+//! The summary: what was found, in a sentence; the main result; the verdicts; a few figures; what was not run; chapters.
 
 use std::fmt::Write;
 
 use lab::analyses::ANALYSES;
-use lab::findings::{Claim, Figure, Findings, Kind, Verdict};
+use lab::findings::{Figure, Findings, Verdict};
 
 use super::outline::{INDEX, LEDGER, Outline};
-use super::pieces::{badge, figure_files, measured, notes, panels, sentence, slug, tally, why};
+use super::pieces::{badge, figure_files, measured, notes, panels, sentence, slug, tally};
 use super::shell::{self, Stop};
+use super::verdicts::{asked, depends, fails, turning};
 use super::{glossary, paper};
 use crate::About;
-use crate::ledger::{Counts, each_verdict, verdict_marks};
-use crate::text::{escape, format_number};
+use crate::found::found;
+use crate::ledger::Counts;
+use crate::text::escape;
 
 /// Figures on the summary, the main one included.
 const FIGURES: usize = 12;
@@ -21,14 +23,16 @@ pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> Stri
     let mut out = String::new();
     let main = main_result(findings);
     let chosen = chosen(outline, main.map(|(found, _)| found));
-    let failing = gathered(findings, Verdict::Fails);
+    let failing = findings.iter().flat_map(|of| &of.claims).any(|claim| claim.verdict == Verdict::Fails);
+    let turning = turning(findings);
     let left_out = left_out(findings, about);
     shell::open(&mut out, &about.title, about);
     let stops = [
         (main.is_some(), "result", "The main result"),
         (true, "tally", "Asked, found, not found"),
         (!chosen.is_empty(), "figures", "A look at the figures"),
-        (!failing.is_empty(), "fails", "What fails, and why"),
+        (failing, "fails", "What fails, and why"),
+        (!turning.is_empty(), "depends", "What depends on the protocol"),
         (!left_out.is_empty() || !about.not_run.is_empty(), "not-run", "What was not run"),
         (true, "chapters", "Chapters"),
     ];
@@ -40,6 +44,12 @@ pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> Stri
         escape(&about.title),
         escape(&about.purpose)
     );
+    match found(findings).as_str() {
+        "" => {}
+        words => {
+            let _ = writeln!(out, "<p class=\"finding\"><b>Found.</b> {}</p>", escape(words));
+        }
+    }
     notes(&mut out, &about.notes);
     out.push_str("</header>\n");
     glossary::glossary(&mut out);
@@ -48,7 +58,8 @@ pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> Stri
     }
     asked(&mut out, findings, about, left_out.len());
     gallery(&mut out, &chosen, outline);
-    fails(&mut out, &failing, outline);
+    fails(&mut out, findings, outline);
+    depends(&mut out, &turning, outline);
     not_run(&mut out, about, &left_out);
     chapters(&mut out, outline);
     shell::facts(&mut out, about);
@@ -102,86 +113,6 @@ fn draw_main(out: &mut String, found: &Findings, figure: &Figure, outline: &Outl
     );
 }
 
-/// Three answers and the table of counts.
-fn asked(out: &mut String, findings: &[Findings], about: &About, left_out: usize) {
-    let claims = findings.iter().flat_map(|found| &found.claims);
-    let (counts, kinds) = (Counts::of(claims.clone()), Counts::by_kind(claims));
-    let prompts = match about.prompts {
-        0 => String::new(),
-        count => format!(", on {} prompts", format_number(count as f64)),
-    };
-    let missing = match about.not_run.len() + left_out {
-        0 => String::new(),
-        1 => " <a href=\"#not-run\">One more analysis was not run.</a>".into(),
-        n => format!(" <a href=\"#not-run\">{n} more analyses were not run.</a>"),
-    };
-    let found: Vec<String> = kinds.iter().map(|(kind, counts)| found_of(*kind, *counts)).collect();
-    let failed = match counts.fails {
-        0 => "Nothing fails.".to_string(),
-        1 => "<a href=\"#fails\">One claim fails</a>, with its reason.".into(),
-        n => format!("<a href=\"#fails\">{n} claims fail</a>, each with its reason."),
-    };
-    let open = match counts.measured {
-        0 => String::new(),
-        1 => format!(
-            " For <a href=\"{LEDGER}#show=measured\">one more</a> the paper fixes no number that could be met or missed: it is \
-             measured, and decides nothing."
-        ),
-        n => format!(
-            " For <a href=\"{LEDGER}#show=measured\">{n} more</a> the paper fixes no number that could be met or \
-             missed: they are measured, and decide nothing."
-        ),
-    };
-    let _ = write!(
-        out,
-        "<section id=\"tally\">\n<h2>Asked, found, not found</h2>\n<div class=\"three\">\n\
-         <div><h3>Asked</h3><p>{} claims in {} analyses{prompts}.{missing}</p></div>\n\
-         <div><h3>Found</h3><p>{}.</p></div>\n<div><h3>Not found</h3><p>{failed}{open}</p></div>\n</div>\n",
-        counts.total(),
-        findings.len(),
-        found.join("; "),
-    );
-    out.push_str(
-        "<table class=\"tally\">\n<thead><tr><th scope=\"col\">Whose claims</th><th class=\"share\"></th>\
-         <th scope=\"col\">hold</th><th scope=\"col\">fail</th><th scope=\"col\">unsettled</th><th scope=\"col\">measured</th>\
-         <th scope=\"col\">all</th></tr></thead>\n<tbody>\n",
-    );
-    let most = kinds.iter().map(|(_, counts)| counts.total()).max().unwrap_or(1);
-    kinds.iter().for_each(|(kind, counts)| tally_row(out, *kind, *counts, most));
-    out.push_str("</tbody>\n</table>\n</section>\n");
-}
-
-/// What came of the claims of one kind, as part of a sentence.
-fn found_of(kind: Kind, counts: Counts) -> String {
-    let of = match kind {
-        Kind::Paper => "of the paper’s statements",
-        Kind::Erratum => "of the claims about errata",
-        Kind::Reference => "of the reference values",
-        Kind::Beyond => "of the claims beyond the paper",
-    };
-    format!("<b>{} of {}</b> {of} hold", counts.holds, counts.total())
-}
-
-fn tally_row(out: &mut String, kind: Kind, counts: Counts, most: usize) {
-    let _ = write!(
-        out,
-        "<tr><th scope=\"row\"><a href=\"{LEDGER}#show={}\">{}</a></th><td class=\"share\" aria-hidden=\"true\">\
-         <div class=\"bar\" style=\"--share:{:.1}%\">",
-        kind.word(),
-        kind.title(),
-        100.0 * counts.total() as f64 / most as f64
-    );
-    for (verdict, count, _) in each_verdict(counts).into_iter().filter(|(_, count, _)| *count > 0) {
-        let _ = write!(out, "<i class=\"{}\" style=\"flex:{count}\"></i>", verdict_marks(verdict).0);
-    }
-    out.push_str("</div></td>");
-    for (verdict, count, word) in each_verdict(counts) {
-        let class = if count == 0 { "none" } else { verdict_marks(verdict).0 };
-        let _ = write!(out, "<td class=\"{class}\" data-label=\"{word}\">{count}</td>");
-    }
-    let _ = writeln!(out, "<td data-label=\"all\">{}</td></tr>", counts.total());
-}
-
 /// The figures that stand for the chapters: those of the main text first, then one of each other page.
 fn chosen<'a>(outline: &Outline<'a>, main: Option<&Findings>) -> Vec<(&'a Findings, &'a Figure)> {
     let first = |found: &'a Findings| found.figures.first().map(|figure| (found, figure));
@@ -221,36 +152,6 @@ fn gallery(out: &mut String, chosen: &[(&Findings, &Figure)], outline: &Outline<
         );
     }
     out.push_str("</div>\n</section>\n");
-}
-
-fn gathered(findings: &[Findings], verdict: Verdict) -> Vec<(&Findings, &Claim)> {
-    let claims = findings.iter().flat_map(|found| found.claims.iter().map(move |claim| (found, claim)));
-    claims.filter(|(_, claim)| claim.verdict == verdict).collect()
-}
-
-/// The claims that fail, each with its reason.
-fn fails(out: &mut String, failing: &[(&Findings, &Claim)], outline: &Outline<'_>) {
-    if failing.is_empty() {
-        return;
-    }
-    out.push_str(
-        "<section id=\"fails\">\n<h2>What fails, and why</h2>\n<p class=\"summary\">Statements that these networks and these prompts \
-         do not bear out, each with its reason; the chapter shows the figure behind it.</p>\n<ul class=\"failures\">\n",
-    );
-    for (found, claim) in failing {
-        let _ = writeln!(
-            out,
-            "<li><a href=\"{}#{}\"><code>{}</code></a><p>{}</p><span class=\"value\">{} <span class=\"required\">required {}</span></span>{}</li>",
-            outline.file(found),
-            slug("c", &claim.id),
-            escape(&claim.id),
-            escape(&claim.statement),
-            measured(claim),
-            escape(&crate::bound_text(claim.bound)),
-            why(claim)
-        );
-    }
-    out.push_str("</ul>\n</section>\n");
 }
 
 /// Analyses that nobody asked for; of a run that goes on nobody knows yet.

@@ -3,6 +3,8 @@
 use crate::findings::numbers::grouped;
 use crate::networks::models::{MINIATURE, Recipe};
 
+/// What is said of a network named after one of the paper's that was trained otherwise.
+pub const OTHER_RECIPE: &str = "fast recipe";
 /// How the names of the same training from other seeds begin.
 const SEED: &str = "seed";
 
@@ -32,7 +34,7 @@ pub fn with_recipe(names: &[&str], others: &[(&str, Recipe)]) -> String {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, recipe) in said {
         let words = match recipe {
-            Recipe::Other(_) => "fast recipe".to_string(),
+            Recipe::Other(_) => OTHER_RECIPE.to_string(),
             Recipe::Cut { steps, of } => format!("{} of {} steps", grouped(*steps), grouped(*of)),
         };
         match groups.iter_mut().find(|(known, _)| *known == words) {
@@ -52,7 +54,7 @@ pub fn with_recipe(names: &[&str], others: &[(&str, Recipe)]) -> String {
 }
 
 /// Whether a name promises a network of the paper and says nothing of how it was trained.
-fn named_after_paper(name: &str) -> bool {
+pub fn named_after_paper(name: &str) -> bool {
     match name.split_once('-') {
         None => name != MINIATURE,
         Some((_, special)) => special.parse::<usize>().is_ok() || special == "wide",

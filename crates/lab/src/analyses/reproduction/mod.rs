@@ -20,6 +20,7 @@
 mod cache;
 mod costs;
 mod measure;
+mod recipes;
 
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,7 @@ use crate::networks::runs::{self, Unfinished};
 pub use cache::{CACHE, Cache, Fingerprints, Question};
 pub use costs::seconds_left;
 pub use measure::{Measured, Measuring};
+pub use recipes::Trained;
 
 /// Prompts behind each measured value; the bounds of claims are set for them.
 pub const PROMPTS: u32 = models::RECORDED as u32;
@@ -56,11 +58,20 @@ pub struct Reproduction {
     pub seed: u64,
     /// Whether no network but the miniature is asked.
     pub quick: bool,
+    /// Whether the networks were trained for this run, by the fast recipes.
+    pub from_scratch: bool,
 }
 
 impl Default for Reproduction {
     fn default() -> Reproduction {
-        Reproduction { root: models::folder(), given: vec![], prompts: PROMPTS, seed: 0, quick: false }
+        Reproduction {
+            root: models::folder(),
+            given: vec![],
+            prompts: PROMPTS,
+            seed: 0,
+            quick: false,
+            from_scratch: false,
+        }
     }
 }
 
@@ -174,12 +185,19 @@ impl Reproduction {
         } else if self.quick {
             sentences.push(format!(
                 "A quick look: {count} of {all} analyses. {} ask networks other than the miniature and were not run; iclab \
-                 reproduce runs them",
+                 reproduce runs them. The miniature has a fast recipe of its own: nothing here is judged by the paper's networks",
                 not_run.len()
             ));
         } else if miniature > 0 {
             sentences
                 .push("M1 was not run: it asks the miniature, which iclab reproduce --quick trains".into());
+        }
+        if self.from_scratch {
+            sentences.push(
+                "From scratch: every network was trained for this run by its fast recipe, so that claims of the paper are judged \
+                 by networks that are not of the paper's recipe"
+                    .into(),
+            );
         }
         if self.prompts < PROMPTS {
             sentences.push(format!(
