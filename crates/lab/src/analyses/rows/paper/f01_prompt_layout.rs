@@ -45,13 +45,13 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     };
     note.claim("layout", misplaced(&prompts), AtMost(0.0))
         .says("Numbers in the tokens that are not where the layout x₁, (y₁,0,…,0), x₂, … has them")
-        .quoted("x₁, y₁, …, the labels padded with zeros");
+        .quoted("we follow same the setup as … to zero-pad");
     note.claim("unseen", of(true).fold(0.0, f64::max), AtMost(0.0))
         .says("Largest change of a prediction when its own label or any later token is changed")
-        .quoted("the label is predicted from the pairs before it");
+        .quoted("is not observed by the Transformers model");
     note.claim("seen", of(false).fold(f64::INFINITY, f64::min), AtLeast(1e-12))
         .says("Smallest change of a prediction when its own x or any earlier token is changed")
-        .quoted("the whole context is used");
+        .quoted("the model sees the first … in-context examples");
     let caption = format!(
         "Left: the tokens of one prompt (d={DIM}, {POINTS} points), x and y in turn. Right: how much each prediction changes when \
          one token is changed, as a power of ten; hatched where it does not change at all. The prediction of y_t is read at x_t and \

@@ -1,5 +1,6 @@
 //! F5: who forgets early pairs, and who predicts as well as whom. Algorithms, the Transformer, the LSTM.
 
+use super::f07_progression::start_of_lstm;
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::LSTM;
 use crate::compare::forgetting::forgetting;
@@ -86,13 +87,16 @@ fn algorithms(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let [ogd, newton] = [&curves[0], &curves[1]];
     note.claim("ogd-forgets", tilt(lab, ogd, average), AtLeast(0.8))
         .says("Online GD: error grows with the gap (rise over 20 pairs, relative to its mean)")
-        .quoted("recency-biased");
+        .quoted(
+            "its predictions are biased towards getting more recent training examples correct … This property makes LSTMs similar to \
+             online GD",
+        );
     note.claim("newton-flat", tilt(lab, newton, average), Within(-0.25, 0.25))
         .says("Newton after 5 steps: error does not depend on the gap (same measure)")
-        .quoted("same error for recent and early examples");
+        .quoted("five steps of Newton's method has the same error on average for recent and early examples");
     let (ogd_5, ogd_19) = (Bound::near(0.081, 0.25), Bound::near(0.205, 0.25));
     let (flat, over_all) = (Within(0.045, 0.085), "0.053 to 0.072 over all gaps");
-    for (name, who, errors, gap, bound, quoted) in [
+    for (name, who, errors, gap, bound, expected) in [
         ("ogd-gap-5", "Online GD", ogd, 5, ogd_5, "0.081"),
         ("ogd-gap-19", "Online GD", ogd, 19, ogd_19, "0.205"),
         ("newton-gap-0", "Newton-5", newton, 0, flat, over_all),
@@ -100,7 +104,7 @@ fn algorithms(lab: &Lab, note: &mut Notebook) -> Result<()> {
     ] {
         note.claim(name, mean(lab.seed, &errors[gap]), bound)
             .says(format!("{who}: error/d at gap {gap}"))
-            .quoted(quoted)
+            .ours(expected)
             .kind(Kind::Reference);
     }
     let labels = ["online GD", "Newton, 5 steps", "GD, 8 steps", "OLS"];
@@ -120,17 +124,18 @@ fn algorithms(lab: &Lab, note: &mut Notebook) -> Result<()> {
 fn transformer(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let [transformer, ogd, newton] = [0, 1, 2];
     let curves = Curves::new(lab, &[AtStep::last(lab, &ISOTROPIC)?, OGD, NEWTON_5])?;
-    let far_better = [("ogd", "Online GD", ogd), ("newton-5", "Newton-5", newton)];
-    for (name, who, of) in far_better {
-        note.claim(&format!("better-than-{name}"), curves.ratio(of, transformer, &[LAST]), AtLeast(10.0))
-            .says(format!("{who}'s error over the Transformer's at t=40"))
-            .quoted("far better")
-            .figure("pairs");
-    }
+    note.claim("better-than-ogd", curves.at_end(ogd, transformer), AtLeast(10.0))
+        .says("Online GD's error over the Transformer's at t=40")
+        .ours("OGD's trend is the LSTM's, whose error is much higher than the Transformer's")
+        .figure("pairs");
+    note.claim("better-than-newton-5", curves.at_end(newton, transformer), AtLeast(10.0))
+        .says("Newton-5's error over the Transformer's at t=40")
+        .quoted("a point where it is far from converging to the OLS solution")
+        .figure("pairs");
     curves.memory(note, "remembers", "online GD over the Transformer", [ogd, transformer]);
-    note.claim("flat", tilt(lab, &curves.by_gap[transformer], sum), Bound::None)
+    note.claim("flat", tilt(lab, &curves.by_gap[transformer], sum), Within(-0.25, 0.25))
         .says("Transformer: rise of the error over 20 gaps, relative to its mean")
-        .quoted("better memorization than OGD")
+        .quoted("Transformer's attention heads can access the entire sequence of past examples")
         .figure("forgetting");
     curves.draw(note);
     Ok(())
@@ -140,31 +145,48 @@ fn lstm(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let [transformer, lstm, ogd, newton] = [0, 1, 2, 3];
     let all = [AtStep::last(lab, &ISOTROPIC)?, AtStep::last(lab, &LSTM)?, OGD, NEWTON_5];
     let curves = Curves::new(lab, &all)?;
-    let every: Vec<usize> = (1..=LAST).collect();
-    let alike = Within(0.5, 2.0);
-    note.claim("newton-5", curves.ratio(lstm, newton, &every), alike)
+    let start = start_of_lstm(lab);
+    note.claim("newton-5", curves.nearest_newton(lstm)?, Within(4.0, 6.0))
         .asks(&["r7"])
-        .says("LSTM's error over Newton-5's, geometric mean over t = 1…40")
-        .quoted("similar to Newton with 5 steps")
+        .says(format!(
+            "Newton step whose errors are nearest to the LSTM's: least mean square over t = 1…40 of the logarithm of their ratio{start}"
+        ))
+        .quoted("Their error rate is similar to Iterative Newton's Method after only 5 iterations")
         .figure("pairs");
-    note.claim("ogd", curves.ratio(lstm, ogd, &every), alike)
+    note.claim("ogd", curves.furthest(lstm, ogd), AtMost(2.0))
         .asks(&["r7"])
-        .says("LSTM's error over online GD's, geometric mean over t = 1…40")
-        .quoted("OGD has a similar trend")
+        .says(format!("Largest factor between the LSTM's error and online GD's over t = 1…40{start}"))
+        .quoted("OGD also has a similar trend as LSTM")
         .figure("pairs");
-    note.claim("transformer", curves.ratio(lstm, transformer, &[LAST]), AtLeast(10.0))
+    note.claim("transformer", curves.at_end(lstm, transformer), AtLeast(10.0))
         .says("LSTM's error over the Transformer's at t=40")
-        .quoted("much higher error than Transformers")
+        .quoted("they have much higher mean-squared error than Transformers")
         .figure("pairs");
     note.claim("forgets", tilt(lab, &curves.by_gap[lstm], sum), AtLeast(0.25))
         .asks(&["r7"])
         .says("LSTM: rise of the error over 20 gaps, relative to its mean (flat: within ±0.25)")
-        .quoted("biased towards recent examples")
+        .quoted(
+            "its predictions are biased towards getting more recent training examples correct, as opposed to earlier examples",
+        )
         .figure("forgetting");
     curves.memory(note, "transformer-remembers", "LSTM over the Transformer", [lstm, transformer]);
     curves.memory(note, "newton-remembers", "LSTM over Newton-5", [lstm, newton]);
     curves.draw(note);
     Ok(())
+}
+
+/// Newton steps among which the LSTM's is looked for.
+const SEARCHED: [u64; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+
+/// Where values on a grid are lowest, between its points by the parabola through the lowest and its neighbours.
+fn lowest(values: &[f64]) -> f64 {
+    let i = (0..values.len()).min_by(|&i, &j| values[i].total_cmp(&values[j])).unwrap_or(0);
+    match values[i.saturating_sub(1)..].first_chunk() {
+        Some([before, here, after]) if i > 0 => {
+            i as f64 + 0.5 * (before - after) / (before - 2.0 * here + after)
+        }
+        _ => i as f64,
+    }
 }
 
 /// A learner at one step, and the steps recorded to get there.
@@ -214,13 +236,34 @@ impl<'a> Curves<'a> {
         Ok(Curves { lab, labels, networks, by_pairs, by_gap })
     }
 
-    /// Geometric mean over `lengths` of the ratio of mean errors of learners `a` and `b`.
-    fn ratio(&self, a: usize, b: usize, lengths: &[usize]) -> Estimate {
+    /// The mean error of learner `a` over that of learner `b` after all pairs.
+    fn at_end(&self, a: usize, b: usize) -> Estimate {
+        ratio(self.lab.seed, &self.by_pairs[a][LAST], &self.by_pairs[b][LAST])
+    }
+
+    /// Largest factor, either way, between the mean errors of two learners after any number of pairs.
+    fn furthest(&self, a: usize, b: usize) -> Estimate {
         let (a, b) = (&self.by_pairs[a], &self.by_pairs[b]);
         bootstrap(self.lab.seed, a[0].len(), |chosen| {
-            let log = |t: &usize| (sum(&a[*t], chosen) / sum(&b[*t], chosen)).ln();
-            (lengths.iter().map(log).sum::<f64>() / lengths.len() as f64).exp()
+            let apart = |t: usize| (sum(&a[t], chosen) / sum(&b[t], chosen)).ln().abs();
+            (1..=LAST).map(apart).fold(0.0, f64::max).exp()
         })
+    }
+
+    /// The Newton step, between whole ones by a parabola, whose mean errors are nearest to those of learner `a`.
+    fn nearest_newton(&self, a: usize) -> Result<Estimate> {
+        let (prompts, newton) = (ISOTROPIC.prompts(self.lab)?, ISOTROPIC.path(self.lab, ISOTROPIC.newton)?);
+        let of_step = |&step: &u64| (0..=LAST).map(|t| newton.squared_errors(&prompts, step, t)).collect();
+        let steps: Vec<Errors> = SEARCHED.iter().map(of_step).map(over_d).collect();
+        let own = &self.by_pairs[a];
+        Ok(bootstrap(self.lab.seed, own[0].len(), |chosen| {
+            let own: Vec<f64> = own.iter().map(|e| sum(e, chosen)).collect();
+            let apart = |step: &Errors| {
+                (1..=LAST).map(|t| (sum(&step[t], chosen) / own[t]).ln().powi(2)).sum::<f64>()
+            };
+            let apart: Vec<f64> = steps.iter().map(apart).collect();
+            SEARCHED[0] as f64 + lowest(&apart)
+        }))
     }
 
     /// Ratio of the mean errors of two learners on re-asked pairs; above 1 when the second remembers better.
@@ -232,7 +275,7 @@ impl<'a> Curves<'a> {
         note.claim(name, ratio, AtLeast(1.0))
             .asks(&networks)
             .says(format!("Mean error on pairs seen before: {words}"))
-            .quoted("Transformers and Newton-5 have better memorization than LSTM and OGD")
+            .quoted("both Transformers and not-converged Newton have better memorization than LSTM and OGD")
             .figure("forgetting");
     }
 

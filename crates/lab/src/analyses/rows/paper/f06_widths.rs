@@ -35,7 +35,11 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         note.claim(&format!("width-{width}"), with_ols.last_similarity(), bound)
             .asks(&[name])
             .says(format!("{width} wide: SimE of the last layer with OLS"))
-            .quoted(if wide_enough { "32 and 64 mimic OLS" } else { "smaller sizes fail" });
+            .quoted(if wide_enough {
+                "Transformers can mimic OLS solution when the hidden size is 32 or 64"
+            } else {
+                "but fail with smaller sizes"
+            });
         curves.push(curve(&format!("{width} wide"), &*lab.path(name, data, &layers)?));
     }
     curves.push(curve("OLS", &*lab.path("ols", data, &once)?));

@@ -1,7 +1,7 @@
 //! F8: all values of the maps of errors, again for t > d alone, and where two algorithms cannot be told apart.
 
 use crate::analyses::kit::prelude::*;
-use crate::compare::matching::advantage;
+use crate::compare::matching::{Lead, MARGIN, ahead};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -9,46 +9,74 @@ pub const ROWS: &[Analysis] = &[Analysis {
     paper: Some(("Figure 8", "A.2.2")),
     order: 80,
     title: "At which layers can Newton and gradient descent be told apart?",
-    summary: "The maps of F3 on positions t > d alone, where least squares is exact and only unconverged errors are compared; and, \
-              layer by layer, how much more similar Newton is than gradient descent, resampling prompts in pairs. Where \
-              the interval holds 0 the two cannot be told apart by similarity, only by the rate of their best matches. Layers that \
-              still predict zero are left out of the count: no steps of GD is that prediction, no iterations of Newton is not.",
+    summary: "The maps of F3 with all their values, and on positions t > d alone, where least squares is exact and only unconverged \
+              errors are compared; and, layer by layer, how much more similar Newton is than gradient descent, resampling \
+              prompts in pairs. The paper grants that gradient descent is about as similar at later layers. An algorithm counts \
+              as ahead only by more than 0.001 and beyond doubt, by Holm's method over the layers; otherwise the two cannot be \
+              told apart by similarity, only by the rate of their best matches.",
     needs: &["r1"],
     run,
     ..Analysis::FIGURE
 }];
 
+/// The first layer that does something, by the paper.
+pub const FIRST: u64 = 3;
+/// The first of the later layers, after the paper's line over layers 3 to 9.
+const LATER: u64 = 10;
+/// How far apart the similarities of the last layer with Newton and with GD are in the paper's Table 1: .991 and .957.
+const PAPERS_GAP: f64 = 0.034;
+
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let setting = &ISOTROPIC;
+    let authors = [setting.newton, setting.gd].map(|baseline| setting.by_authors(lab, baseline));
+    let [newton, gd] = authors;
+    let (newton, gd) = (newton?, gd?);
+    let by_authors = Leads::new(lab, &newton, &gd);
+    let caption = format!(
+        "SimE of every layer with every step by the authors' protocol: their steps, the position before the first pair among those \
+         compared, {} prompts. {}",
+        newton.map.prompts(),
+        setting.words
+    );
+    let panels = [&newton, &gd].map(|of| HeatmapPanel { numbers: true, ..of.map_panel("") });
+    note.figure("values", "All values of similarity of errors, on the authors' steps", caption, panels);
+
     let views = [("all", "t ≥ 1", View::default()), ("late", "t > d", View { first: DIM + 1 })];
-    let mut curves = Vec::new();
+    let mut curves = vec![];
     for (key, words, view) in views {
         let of = |baseline| setting.compare(lab, baseline, Measure::Errors(view));
         let (newton, gd) = (of(setting.newton)?, of(setting.gd)?);
-        let ahead = advantage(&newton.map, &gd.map, lab.seed);
-        let layers = newton.matching.a.as_slice();
-        let working = || layers.iter().zip(&ahead).filter(|(l, _)| **l >= newton.begun());
-        let alike: Vec<String> =
-            working().filter(|(_, e)| e.low <= 0.0 && 0.0 <= e.high).map(|(l, _)| l.to_string()).collect();
-        let worse = working().filter(|(_, e)| e.high < 0.0).count();
-        note.claim(&format!("newton-ahead-{key}"), worse, AtMost(0.0))
+        let leads = Leads::new(lab, &newton, &gd);
+        let alike = leads.alike();
+        let claim = note
+            .claim(&format!("newton-ahead-{key}"), leads.gd(), AtMost(0.0))
             .says(format!(
-                "Layers from {} on at which GD is more similar than Newton beyond doubt ({words}); not told apart: {}",
-                newton.begun(),
+                "Layers from {FIRST} on at which GD is more similar than Newton beyond doubt ({words}); not told apart: {}",
                 alike.len()
             ))
-            .quoted("more similar to Newton than GD")
             .figure("advantage")
             .why(newton.why_not_ahead_of(&gd));
-        if key == "late" {
+        if key == "all" {
+            claim.quoted("Transformers are more similar to second-order methods").authors(by_authors.gd());
+            note.claim("comparable-later", leads.later(), AtMost(PAPERS_GAP))
+                .says(format!(
+                    "Largest difference between SimE with Newton and SimE with GD at layers from {LATER} on; the paper's Table 1 has \
+                     {PAPERS_GAP}"
+                ))
+                .quoted("GD has a comparable similarity with the Transformers at later layers")
+                .authors(by_authors.later())
+                .figure("advantage");
+        } else {
+            claim.ours("the paper compares at t ≥ 1 only").kind(Kind::Beyond);
             note.claim("last-layer-late", newton.last_similarity(), Bound::None)
                 .says("SimE of the last layer with its best Newton step (t > d)")
-                .quoted("the paper looks at t ≥ 1 only")
+                .ours("the paper compares at t ≥ 1 only")
+                .kind(Kind::Beyond)
                 .figure(key);
             let trend = note.trend("newton-linear-late", &newton, Trend::Linear);
-            trend.quoted("linear trend").figure(key);
+            trend.ours("a line, as at t ≥ 1").kind(Kind::Beyond).figure(key);
             let trend = note.trend("gd-exponential-late", &gd, Trend::Exponential);
-            trend.quoted("exponential trend").figure(key);
+            trend.ours("an exponential, as at t ≥ 1").kind(Kind::Beyond).figure(key);
         }
         let both = [&newton, &gd];
         let where_alike =
@@ -59,16 +87,19 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         note.table(
             &format!("ahead-{key}"),
             format!("Newton or gradient descent, positions {words}"),
-            "Difference of the best similarities, Newton minus GD, with its paired 95 % interval.",
-            ["layer", "difference", "95 %", "more similar"],
-            layers.iter().zip(&ahead).map(|(layer, e)| table_row(*layer, e)),
+            format!(
+                "Difference of the best similarities, Newton minus GD, with its paired 95 % interval and the p-value, adjusted by \
+                 Holm's method, of a lead above {MARGIN}."
+            ),
+            ["layer", "difference", "95 %", "p", "more similar"],
+            leads.0.iter().map(table_row),
         );
-        let points = layers.iter().map(|&l| l as f64).zip(ahead.iter().copied());
-        curves.push(Series::estimates(words, points));
+        curves.push(leads.curve(words));
     }
+    curves.push(by_authors.curve("the authors' protocol"));
     let caption = format!(
         "SimE of each layer with its best Newton step minus SimE with its best GD step; 95 % bands from resampling {} prompts in \
-         pairs, best steps chosen anew each time. A band that holds 0: not to be told apart.",
+         pairs, best steps chosen anew each time. On the authors' coarser steps GD has fewer to choose from.",
         lab.count
     );
     let (x, y) = (Axis::linear("Transformer layers"), Axis::linear("SimE(Newton) − SimE(GD)"));
@@ -77,12 +108,46 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     Ok(())
 }
 
-fn table_row(layer: u64, ahead: &Estimate) -> Vec<String> {
-    let Estimate { value, low, high } = ahead;
-    let verdict = match () {
-        () if *low > 0.0 => "Newton",
-        () if *high < 0.0 => "GD",
-        () => "cannot be told apart",
+/// How far Newton is ahead of gradient descent, by layer.
+struct Leads(Vec<Lead>);
+
+impl Leads {
+    fn new(lab: &Lab, newton: &Compared, gd: &Compared) -> Leads {
+        Leads(ahead(&newton.map, &[&gd.map], FIRST.., lab.seed))
+    }
+
+    /// Layers at which gradient descent is ahead beyond doubt.
+    fn gd(&self) -> usize {
+        self.0.iter().filter(|lead| lead.second()).count()
+    }
+
+    /// Layers at which neither is.
+    fn alike(&self) -> Vec<String> {
+        self.0.iter().filter(|lead| !lead.beyond_doubt()).map(|lead| lead.step.to_string()).collect()
+    }
+
+    /// The largest difference, either way, at the later layers.
+    fn later(&self) -> Estimate {
+        let size = |lead: &Lead| {
+            let Estimate { value, low, high } = lead.difference;
+            if value < 0.0 { Estimate { value: -value, low: -high, high: -low } } else { lead.difference }
+        };
+        let later = self.0.iter().filter(|lead| lead.step >= LATER).map(size);
+        later.max_by(|a, b| a.value.total_cmp(&b.value)).unwrap_or(Estimate::NONE)
+    }
+
+    fn curve(&self, label: &str) -> Series {
+        Series::estimates(label, self.0.iter().map(|lead| (lead.step as f64, lead.difference)))
+    }
+}
+
+fn table_row(lead: &Lead) -> Vec<String> {
+    let Estimate { value, low, high } = lead.difference;
+    let verdict = match (lead.first(), lead.second()) {
+        (true, _) => "Newton",
+        (_, true) => "GD",
+        _ => "cannot be told apart",
     };
-    vec![layer.to_string(), format!("{value:+.4}"), format!("{low:+.4} to {high:+.4}"), verdict.into()]
+    let interval = format!("{low:+.4} to {high:+.4}");
+    vec![lead.step.to_string(), format!("{value:+.4}"), interval, format!("{:.3}", lead.p), verdict.into()]
 }

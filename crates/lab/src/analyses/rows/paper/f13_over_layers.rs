@@ -1,8 +1,10 @@
 //! F13: over the layers, similarity with each candidate at its best step.
 
+use super::f08_told_apart::FIRST;
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::ONLINE;
-use crate::compare::matching::advantage;
+use crate::compare::matching::{Lead, ahead};
+use crate::findings::Reading;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -12,7 +14,8 @@ pub const ROWS: &[Analysis] = &[Analysis {
     cost: Cost::Minutes,
     title: "Which algorithm resembles the Transformer most at each layer?",
     summary: "Similarity of each layer with each candidate at its best step, by errors and by induced weights. A candidate counts as \
-              ahead of Newton at a layer only if the paired 95 % interval of the difference excludes 0.",
+              ahead of Newton at a layer only by more than 0.001 and beyond doubt: differences are paired on prompts, and Holm's \
+              method answers for the number of layers and candidates.",
     needs: &["r1"],
     run,
     ..Analysis::FIGURE
@@ -20,40 +23,76 @@ pub const ROWS: &[Analysis] = &[Analysis {
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let setting = &ISOTROPIC;
-    let baselines = [setting.newton, setting.gd, ONLINE, setting.exact];
     let mut panels = Vec::new();
     for (key, measure) in [("errors", Measure::Errors(View::default())), ("weights", Measure::Weights)] {
-        let maps = baselines.iter().map(|baseline| setting.compare(lab, *baseline, measure));
-        let maps = maps.collect::<Result<Vec<_>>>()?;
-        let (newton, others) = maps.split_first().expect("four of them");
-        let layers = newton.matching.a.as_slice();
-        let mut ahead = vec![false; layers.len()];
-        let mut names = Vec::new();
-        for other in others {
-            let by = advantage(&newton.map, &other.map, lab.seed);
-            for (i, e) in by.iter().enumerate().filter(|(i, e)| layers[*i] >= newton.begun() && e.high < 0.0)
-            {
-                ahead[i] = true;
-                names.push(format!("{} at layer {} by {:.4}", other.baseline.label, layers[i], -e.value));
-            }
-        }
-        let found = if names.is_empty() { "none".into() } else { names.join(", ") };
-        let (label, begun) = (newton.map.label, newton.begun());
-        note.claim(&format!("newton-most-{key}"), ahead.iter().filter(|a| **a).count(), AtMost(0.0))
+        let ours = Candidates::new(|baseline| setting.compare(lab, baseline, measure))?;
+        // weights have the same positions and prompts by either protocol
+        let authors = Candidates::new(|baseline| match measure {
+            Measure::Weights => setting.compare(lab, baseline.by_authors(), measure),
+            _ => setting.by_authors(lab, baseline),
+        })?;
+        let (found, by_authors) = (ours.ahead_of_newton(lab), authors.ahead_of_newton(lab));
+        let newton = &ours.0[0];
+        let label = newton.map.label;
+        note.claim(&format!("newton-most-{key}"), layers(&found, FIRST), AtMost(0.0))
             .says(format!(
-                "{label}: layers from {begun} on at which a candidate other than Newton is more similar beyond doubt ({found})"
+                "{label}: layers from {FIRST} on at which a candidate other than Newton is more similar beyond doubt ({})",
+                ours.words(&found)
             ))
-            .quoted("resemble Newton the most")
-            .why(newton.why_not_ahead_of(&others[0]));
-        let y = Axis::linear(format!("{label} at the best step"));
-        let curves = maps.iter().map(Compared::curve);
-        panels.push(LinesPanel::new(Axis::linear("Transformer layers"), y, curves).titled(label));
+            .quoted("Transformers resemble Iterative Newton's Method the most")
+            .authors(layers(&by_authors, FIRST))
+            .also(Reading::OUR_LAYERS, layers(&found, newton.begun()))
+            .why(format!(
+                "By the authors' protocol: {}. {}",
+                authors.words(&by_authors),
+                newton.why_not_ahead_of(&ours.0[1])
+            ));
+        for (whose, of) in [("", &ours), (", the authors' steps", &authors)] {
+            let y = Axis::linear(format!("{label} at the best step"));
+            let panel =
+                LinesPanel::new(Axis::linear("Transformer layers"), y, of.0.iter().map(Compared::curve));
+            panels.push(panel.titled(format!("{label}{whose}")));
+        }
     }
     let caption = format!(
-        "Left: similarity of errors ({} prompts). Right: similarity of induced weights. {}, 95 % bands. Newton and GD may stop at any \
-         step; online GD and OLS have only one. All converging candidates meet at the floor.",
+        "Similarity of errors ({} prompts; by the authors' protocol fewer, and t = 0 too) and of induced weights. {}, 95 % bands. \
+         Newton and GD may stop at any of their steps; online GD and OLS have only one. All converging candidates meet at the floor.",
         lab.count, setting.words
     );
     note.figure("layers", "Similarity with each candidate at its best step", caption, panels);
     Ok(())
+}
+
+/// The network against every candidate, Newton first.
+struct Candidates(Vec<Compared>);
+
+impl Candidates {
+    fn new(compare: impl Fn(Baseline) -> Result<Compared>) -> Result<Candidates> {
+        let all = [ISOTROPIC.newton, ISOTROPIC.gd, ONLINE, ISOTROPIC.exact];
+        Ok(Candidates(all.into_iter().map(compare).collect::<Result<_>>()?))
+    }
+
+    /// Where another candidate than Newton is ahead beyond doubt.
+    fn ahead_of_newton(&self, lab: &Lab) -> Vec<Lead> {
+        let others: Vec<_> = self.0[1..].iter().map(|other| &other.map).collect();
+        let leads = ahead(&self.0[0].map, &others, FIRST.., lab.seed);
+        leads.into_iter().filter(Lead::second).collect()
+    }
+
+    /// Who is ahead where, in words.
+    fn words(&self, leads: &[Lead]) -> String {
+        let one = |lead: &Lead| {
+            let who = self.0[1 + lead.other].baseline.label;
+            format!("{who} at layer {} by {:.4}", lead.step, -lead.difference.value)
+        };
+        if leads.is_empty() { "none".into() } else { leads.iter().map(one).collect::<Vec<_>>().join(", ") }
+    }
+}
+
+/// How many layers from `first` on there are among leads.
+fn layers(leads: &[Lead], first: u64) -> usize {
+    let mut layers: Vec<u64> = leads.iter().map(|lead| lead.step).filter(|layer| *layer >= first).collect();
+    layers.sort_unstable();
+    layers.dedup();
+    layers.len()
 }

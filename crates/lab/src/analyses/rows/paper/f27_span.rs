@@ -30,7 +30,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .collect();
     note.claim("in-span", mean(lab.seed, &under), AtMost(0.25))
         .says("Last layer: share of w̃_t outside the span over that of a random direction, mean over t = 1…19")
-        .quoted("close to the span even when t < d");
+        .quoted("Transformers' induced weights still lie close to the span of the observed examples");
     let every = layers.len().div_ceil(6);
     let mut chosen: Vec<usize> = (0..layers.len()).rev().step_by(every).collect();
     chosen.reverse();
@@ -38,18 +38,15 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .iter()
         .map(|&s| {
             let found = shares(s);
-            let share = |t: usize| found[t - 1].iter().sum::<f64>() / found[t - 1].len() as f64;
-            Series::new(
-                format!("layer {}", layers.as_slice()[s]),
-                (1..DIM).map(|t| (t as f64, share(t))).collect(),
-            )
-            .grade(s as f64 / (layers.len() - 1).max(1) as f64)
+            let shares = (1..DIM).map(|t| (t as f64, mean(lab.seed, &found[t - 1])));
+            Series::estimates(format!("layer {}", layers.as_slice()[s]), shares)
+                .grade(s as f64 / (layers.len() - 1).max(1) as f64)
         })
         .collect();
     let random = (1..DIM).map(|t| (t as f64, chance(t))).collect();
     curves.push(Series::new("random direction", random).dashed());
     let caption = format!(
-        "Relative residual of w̃_t after projection on span{{x₁…x_t}} ({}, mean over {} prompts, T=200 queries). Early layers have hardly \
+        "Relative residual of w̃_t after projection on span{{x₁…x_t}} ({}, mean over {} prompts with 95 % bands, T=200 queries). Early layers have hardly \
          any weights, and those are noise.",
         setting.words,
         last[0].len()
