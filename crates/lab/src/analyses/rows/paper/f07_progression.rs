@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::{LSTM, MIDDLE_RULE};
+use crate::networks::models::Recipe;
 use crate::stats::median_of;
 
 /// Its rows of the table.
@@ -33,7 +34,7 @@ pub const ROWS: &[Analysis] = &[
 /// The sentence of a claim about the LSTM for as long as its start builds in what is asked: every layer after the first began by
 /// passing on what it was given.
 pub fn start_of_lstm(lab: &Lab) -> &'static str {
-    let passed_on = |recipe: String| recipe.ends_with("pass-through layers");
+    let passed_on = |recipe: Recipe| recipe.to_string().ends_with("pass-through layers");
     if lab.other_recipe(LSTM.network).is_some_and(passed_on) {
         " (this LSTM was started with layers that pass on what they get, so layers after the first need not add anything)"
     } else {
