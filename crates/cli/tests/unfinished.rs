@@ -55,6 +55,10 @@ fn every_command_names_an_unfinished_run_as_such() {
     noted(&format!("reproduce --model r1={run} --only Q6 --prompts 16 --out r"));
     says(&read(at.join("r/index.html")), &["is unfinished: step "]);
     refused_with(at, &format!("models add r1 {run}"), &[run.as_str(), "is unfinished (step "]);
+    assert!(!at.join("models/r1").exists(), "nothing half-made");
+    done(at, &format!("models add r1 {run} --unfinished"));
+    says(&done(at, "models show r1"), &[" of 1000000 steps"]);
+    says(&done(at, "models"), &["r1 "]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub const EXCEPTIONS: &[(&str, &str, Instead, &str)] = &[
     ),
     (
         "docs/guide/README.md",
-        "git clone ADDRESS-OF-THIS-REPOSITORY iclab && cd iclab",
+        "git clone --depth 1 ADDRESS-OF-THIS-REPOSITORY iclab && cd iclab",
         Nothing,
         "the tests are in the clone",
     ),
