@@ -38,7 +38,8 @@ const TERMS: [(&str, &str); 19] = [
     ),
     (
         "BIC difference",
-        "how much better one curve fits than another, by the Bayesian information criterion; above 0 for the curve named first",
+        "how much better one curve fits than another, by the Bayesian information criterion; above 0 for the curve named first, \
+         beyond doubt above 6",
     ),
     (
         "floor",
@@ -47,7 +48,8 @@ const TERMS: [(&str, &str); 19] = [
     ),
     (
         "middle layers",
-        "layers between the first that does better than two Newton steps and the last with twice the final error; rates are fitted there",
+        "layers between the first that does better than two Newton steps and the last with twice the final error: \
+         our choice, beside the layers that the paper names",
     ),
     (
         "read-out",

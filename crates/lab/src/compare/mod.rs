@@ -11,7 +11,7 @@ pub mod similarity;
 use std::fmt;
 
 use crate::compare::matching::{Matching, best_match, bootstrap};
-use crate::compare::rates::{ENOUGH, RateFit, Trend, fit_rate, usable_matches};
+use crate::compare::rates::{BEYOND_DOUBT, ENOUGH, RateFit, Trend, fit_rate, usable_matches};
 use crate::compare::similarity::{Heatmap, InducedWeights, Metric, View, of_errors, of_weights};
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
@@ -31,7 +31,7 @@ use crate::stats::{self, Estimate};
 /// let newton = solvers::build("newton")?.trajectory(&prompts, &Steps::range(0, 16))?;
 /// let gd = solvers::build("gd")?.trajectory(&prompts, &Steps::powers_of_two(0, 12))?;
 /// let found = Comparison::of_errors(&newton, &gd, &prompts)?.resampled(Seed(0)).over((3, 16));
-/// assert!(found.evidence(Trend::Exponential).value > 0.0); // gradient descent is exponentially slower
+/// assert!(found.evidence(Trend::Exponential).value > 6.0); // gradient descent is exponentially slower, beyond doubt
 /// let doublings = found.per_step(Trend::Exponential); // of its steps, per step of Newton
 /// assert!(0.4 < doublings.low && doublings.high < 0.7);
 /// # Ok::<(), lab::Error>(())
@@ -210,20 +210,40 @@ impl Comparison {
         }
     }
 
-    /// The rate in a sentence, or why there is none.
+    /// The rate in a sentence or two, or why there is none. A verdict takes a difference of BIC above [`BEYOND_DOUBT`].
     pub fn describe(&self) -> String {
         let fit = match self.rate() {
             Ok(fit) => fit,
             Err(why) => return why,
         };
-        let (a, b) = self.names();
-        let rate = fit.per_step(fit.trend);
-        let (value, interval) = (rate.value, rate.words());
-        match fit.trend {
-            Trend::Linear => format!("Linear: {value:.2} steps of {b} per step of {a}{interval}."),
-            Trend::Exponential => {
-                format!("Exponential: {value:.2} doublings of {b} steps per step of {a}{interval}.")
+        match fit.settled() {
+            Some(trend) => {
+                let by = fit.evidence(trend).value;
+                let (word, others) = match trend {
+                    Trend::Linear => ("Linear", "an exponential"),
+                    Trend::Exponential => ("Exponential", "a line, a power law and a parabola"),
+                };
+                let rate = self.rate_words(fit, trend);
+                format!("{word}: {rate}. It fits better than {others}, by {by:.1} in BIC.")
             }
+            None => format!(
+                "Line or exponential cannot be told: {}, and a verdict takes a difference of BIC above {BEYOND_DOUBT}. A line has \
+                 {}; an exponential has {}.",
+                fit.doubt(),
+                self.rate_words(fit, Trend::Linear),
+                self.rate_words(fit, Trend::Exponential)
+            ),
+        }
+    }
+
+    /// `0.52 doublings of GD steps per step of Newton (95 %: 0.50 to 0.53)`
+    fn rate_words(&self, fit: &RateFit, trend: Trend) -> String {
+        let (a, b) = self.names();
+        let rate = fit.per_step(trend);
+        let (value, interval) = (rate.value, rate.words());
+        match trend {
+            Trend::Linear => format!("{value:.2} steps of {b} per step of {a}{interval}"),
+            Trend::Exponential => format!("{value:.2} doublings of {b} steps per step of {a}{interval}"),
         }
     }
 
@@ -304,6 +324,18 @@ mod tests {
         same.matching.best.fill(Some(5));
         let why = same.over((0, 14)).rate().unwrap_err().to_string();
         assert_eq!(why, "No rate: every step of Newton matches the same step 32 of GD.");
+    }
+
+    #[test]
+    fn a_trend_is_named_only_beyond_doubt() {
+        let settled = newton_against_gd().over((3, 12));
+        assert!(settled.describe().starts_with("Exponential: 0."), "{}", settled.describe());
+        let few = newton_against_gd().over((4, 8)).describe();
+        assert!(few.starts_with("Line or exponential cannot be told: "), "{few}");
+        assert!(
+            few.contains("BIC above 6") && few.contains("A line has") && few.contains("an exponential has"),
+            "{few}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Comparison;
 use super::plan::Plan;
-use super::rates::Trend;
+use super::rates::{BEYOND_DOUBT, RateFit, Shape, Trend};
 use super::similarity::Metric;
 use crate::findings::numbers::counted;
 use crate::findings::{
@@ -51,7 +51,7 @@ impl Comparison {
             answer: self.answer(),
             summary,
             figures,
-            tables: vec![self.table()],
+            tables: std::iter::once(self.table()).chain(self.rate().ok().map(shapes)).collect(),
             notes: self.notes.clone(),
             ..Findings::default()
         }
@@ -66,14 +66,25 @@ impl Comparison {
             Ok(fit) => {
                 let ends = fit.points.first().zip(fit.points.last());
                 let (first, last) = ends.map_or((0.0, 0.0), |(first, last)| (first.0, last.0));
-                let rate = fit.per_step(fit.trend);
-                let worth = match fit.trend {
-                    Trend::Linear => format!("is worth {:.2} {} of {b}", rate.value, self.map.b.unit),
-                    Trend::Exponential => {
-                        format!("doubles the {} of {b} {:.2} times", self.map.b.unit, rate.value)
-                    }
+                let worth = |trend: Trend| {
+                    let rate = fit.per_step(trend);
+                    let words = match trend {
+                        Trend::Linear => format!("is worth {:.2} {} of {b}", rate.value, self.map.b.unit),
+                        Trend::Exponential => {
+                            format!("doubles the {} of {b} {:.2} times", self.map.b.unit, rate.value)
+                        }
+                    };
+                    format!("{words}{}", rate.words())
                 };
-                format!("From {one} {first} to {last} each {one} of {a} {worth}{}.", rate.words())
+                let each = format!("From {one} {first} to {last} each {one} of {a}");
+                match fit.settled() {
+                    Some(trend) => format!("{each} {}.", worth(trend)),
+                    None => format!(
+                        "{each} {} or {}: which of the two cannot be told.",
+                        worth(Trend::Linear),
+                        worth(Trend::Exponential)
+                    ),
+                }
             }
         };
         let found = self.matching.a.as_slice().iter().zip(&self.matching.similarity);
@@ -116,6 +127,7 @@ impl Comparison {
             "similarity": self.matching.similarity,
             "floor": self.floor,
             "rate": self.rate().ok(),
+            "settled": self.rate().ok().and_then(RateFit::settled),
             "no_rate": self.rate().err(),
             "left_out": self.left_out_at_matches(),
             "notes": self.notes,
@@ -152,15 +164,24 @@ impl Comparison {
             vec![Series::new("best match", matched).band(band.collect()).stroke(Stroke::LineMarkers)];
         let mut scale = Scale::Linear;
         if let Ok(fit) = self.rate() {
-            let word = match fit.trend {
-                Trend::Linear => "linear fit",
-                Trend::Exponential => "exponential fit",
-            };
             if fit.trend == Trend::Exponential {
                 scale = Scale::Log2;
             }
-            let curve = fit.points.iter().map(|p| (p.0, fit.predict(p.0))).collect();
-            series.push(Series::new(word, curve).stroke(Stroke::Dashed));
+            // a settled trend alone; both where it cannot be told, and what fits better than either
+            let mut drawn = match fit.settled() {
+                Some(Trend::Linear) => vec![Shape::Line],
+                Some(Trend::Exponential) => vec![Shape::Exponential],
+                None => vec![Shape::Line, Shape::Exponential],
+            };
+            if fit.settled().is_none() && !drawn.contains(&fit.best()) {
+                drawn.push(fit.best());
+            }
+            series.extend(drawn.into_iter().map(|shape| {
+                let curve = fit.points.iter().map(|p| (p.0, fit.of(shape).at(shape, p.0)));
+                // a line may fall below 0, where a logarithmic axis ends
+                let curve = curve.filter(|p| scale == Scale::Linear || p.1 > 0.0);
+                Series::new(shape.name(), curve.collect()).stroke(Stroke::Dashed)
+            }));
         }
         Panel::Lines(LinesPanel {
             title: String::new(),
@@ -195,6 +216,41 @@ impl Comparison {
             rows: rows.collect(),
         }
     }
+}
+
+/// The four curves through the best matches, the best first.
+fn shapes(fit: &RateFit) -> Table {
+    let mut order = Shape::ALL;
+    order.sort_by(|x, y| fit.of(*x).bic.total_cmp(&fit.of(*y).bic));
+    let best = fit.of(order[0]).bic;
+    let (agree, verdict) = match fit.settled() {
+        Some(Trend::Linear) => ("", "a line"),
+        Some(Trend::Exponential) => ("", "an exponential"),
+        None => ("not ", "either"),
+    };
+    let rows = order.map(|shape| {
+        let of = fit.of(shape);
+        vec![
+            shape.name().into(),
+            of.formula(shape),
+            format!("{:.1}", of.bic),
+            format!("{:.1}", of.bic - best),
+        ]
+    });
+    let caption = format!(
+        "Curves b(a) fitted to {} best matches, compared by BIC as densities of the same data: the smallest fits best. An \
+         exponential is beyond doubt when it is smaller than all others by more than {BEYOND_DOUBT}, a line when it is smaller \
+         than the exponential by as much and no other is smaller than it by as much. Here the matches are {agree}beyond doubt \
+         {verdict}.",
+        fit.points.len()
+    );
+    Table::new(
+        "shapes",
+        "Curves through the best matches",
+        caption,
+        ["curve", "b(a)", "BIC", "above the best"],
+        rows,
+    )
 }
 
 #[cfg(test)]

@@ -103,6 +103,15 @@ impl RateFit {
         }
     }
 
+    /// Why neither trend is beyond doubt, in words: `a power law fits best, a line by 2.1 worse`.
+    pub(super) fn doubt(&self) -> String {
+        let mut order = Shape::ALL;
+        order.sort_by(|x, y| self.of(*x).bic.total_cmp(&self.of(*y).bic));
+        let [best, next, ..] = order;
+        let by = self.of(next).bic - self.of(best).bic;
+        format!("{} fits best, {} is worse by {by:.1}", best.word(), next.word())
+    }
+
     /// The fit of a shape.
     pub fn of(&self, shape: Shape) -> Fit {
         self.fits().of(shape)
@@ -133,12 +142,6 @@ impl RateFit {
             }
         };
         format!("{words} {:.2} {what} per {one}{}{better}", rate.value, rate.words())
-    }
-
-    /// The chosen curve at a step of A.
-    pub fn predict(&self, a: f64) -> f64 {
-        let shape = if self.trend == Trend::Linear { Shape::Line } else { Shape::Exponential };
-        self.chosen().at(shape, a)
     }
 
     fn fits(&self) -> Fits {
@@ -265,10 +268,10 @@ mod tests {
         assert!(bent.words("layer").contains("a parabola"), "{}", bent.words("layer"));
     }
 
-    /// Between line and exponential alone a parabola would pass for an exponential beyond doubt.
+    /// Between line and exponential alone a cube would pass for an exponential beyond doubt.
     #[test]
     fn what_bends_is_not_an_exponential_for_that() {
-        let fit = fit_rate(&matching(Steps::range(0, 2000), |a| 10 + 4 * a * a), 3, 12).unwrap();
+        let fit = fit_rate(&matching(Steps::range(0, 2000), |a| a.pow(3) + 2), 3, 12).unwrap();
         assert!(fit.linear.bic - fit.exponential.bic > BEYOND_DOUBT, "{fit:?}");
         assert!(fit.evidence(Trend::Exponential).value < -BEYOND_DOUBT, "{fit:?}");
     }

@@ -44,6 +44,19 @@ impl Fit {
         }
     }
 
+    /// The curve as a formula in a step `a` of A: `1.35 · 2^(0.52 a)`.
+    pub fn formula(&self, shape: Shape) -> String {
+        let Fit { intercept, slope, curvature, .. } = *self;
+        match shape {
+            Shape::Line => format!("{intercept:.2} {slope:+.2} a"),
+            Shape::Exponential => {
+                format!("{:.2} · 2^({:.2} a)", intercept.exp(), slope / std::f64::consts::LN_2)
+            }
+            Shape::Power => format!("{:.2} · a^{slope:.2}", intercept.exp()),
+            Shape::Quadratic => format!("{intercept:.2} {slope:+.2} a {curvature:+.3} a²"),
+        }
+    }
+
     /// The curve in words: `a power law of exponent 1.31`.
     pub(super) fn words(&self, shape: Shape) -> String {
         match shape {
