@@ -21,7 +21,7 @@ pub const ROW: SolverRow = SolverRow {
         Setting {
             name: "a",
             default: "2",
-            help: "relaxed iteration M ← aM − (a−1)MSM, in (1,3): a small eigenvalue grows by a at each step, and the \
+            help: "relaxed iteration M ← aM − (a−1)MSM, a from 1 to 3: a small eigenvalue grows by a at each step, and the \
                    residual r becomes (2−a)r + (a−1)r², of second order at a = 2 alone",
         },
         LAMBDA,

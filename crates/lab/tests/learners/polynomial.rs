@@ -87,8 +87,8 @@ fn its_filter_is_the_method_s() {
     let case = Case::new();
     let weights = case.weights("gd:eta=0.02", 6);
     let found = polynomial::fit(&of_weights(&weights), &case.problems(), 5, Scale::One);
-    for value in [0.0, 0.3, 2.0, 9.0, 25.0] {
-        let right: f64 = (0..6).map(|j| 0.02 * (1.0 - 0.02 * value as f64).powi(j)).sum();
+    for value in [0.0_f64, 0.3, 2.0, 9.0, 25.0] {
+        let right: f64 = (0..6).map(|j| 0.02 * (1.0 - 0.02 * value).powi(j)).sum();
         assert!((found.filter(value) - right).abs() < 1e-8, "λ={value}: {} {right}", found.filter(value));
     }
 }
