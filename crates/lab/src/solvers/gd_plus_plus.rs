@@ -8,7 +8,8 @@
 //! P ← P A,  S ← A S A
 //! ```
 //!
-//! An eigenvalue σ of S becomes σ(1 − γσ)², and the residual on it is multiplied by 1 − ησ. With η = 1/L, L ≥ λmax(S), and
+//! An eigenvalue σ of S becomes σ(1 − γσ)², and the residual on it is multiplied by 1 − ησ. Their Transformers learn η and
+//! γ; the schedule `polar` is ours. With η = 1/L, L ≥ λmax(S), and
 //! γ = η/3 the largest eigenvalue becomes 4/9 L at most, so that η and γ may grow by 9/4: then X runs through the
 //! Newton–Schulz iteration for its polar factor. Small ησ grow by 9/4 at each step, and near 1 the gap δ = 1 − ησ becomes
 //! (3δ² + δ³)/4: log κ steps and then second order, with labels that no step but the gradient's has seen.
@@ -27,7 +28,7 @@ use crate::registry::Setting;
 pub const ROW: SolverRow = SolverRow {
     name: "gd++",
     summary: "gradient descent while inputs are transformed, x ← (I − γS)x at each step",
-    cite: "von Oswald et al. 2023; Vladymyrov et al. 2024",
+    cite: "von Oswald et al. 2023",
     settings: &[
         Setting {
             name: "eta",
