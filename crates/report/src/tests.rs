@@ -191,7 +191,7 @@ fn a_failure_shows_its_cause_and_what_other_readings_say() {
     let summary = &pages["index.html"];
     for part in [
         "<h3>(b) The protocol",
-        "Found.</b> Of the paper’s 4 judged statements 3 hold, 1 fail",
+        "lede\">Of the paper’s 4 judged statements 3 hold, 1 fail",
         "(fails → holds)",
     ] {
         assert!(summary.contains(part), "no {part}");

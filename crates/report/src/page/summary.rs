@@ -40,16 +40,19 @@ pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> Stri
     shell::sidebar(&mut out, Some(outline), INDEX, &stops);
     let _ = write!(
         out,
-        "<header class=\"masthead\">\n<p class=\"kicker\">iclab · reproduction report</p>\n<h1>{}</h1>\n<p class=\"lede\">{}</p>\n",
-        escape(&about.title),
-        escape(&about.purpose)
+        "<header class=\"masthead\">\n<p class=\"kicker\">iclab · reproduction report</p>\n<h1>{}</h1>\n",
+        escape(&about.title)
     );
-    match found(findings).as_str() {
-        "" => {}
-        words => {
-            let _ = writeln!(out, "<p class=\"finding\"><b>Found.</b> {}</p>", escape(words));
-        }
-    }
+    // what was found comes first, and why the page is there stands back
+    let _ = match found(findings).as_str() {
+        "" => writeln!(out, "<p class=\"lede\">{}</p>", escape(&about.purpose)),
+        words => writeln!(
+            out,
+            "<p class=\"lede\">{}</p>\n<p class=\"purpose\">{}</p>",
+            escape(words),
+            escape(&about.purpose)
+        ),
+    };
     notes(&mut out, &about.notes);
     out.push_str("</header>\n");
     glossary::glossary(&mut out);
