@@ -78,7 +78,7 @@ const CODES: [(&str, &str); 8] = [
     ("TH…", "its theorem, lemmas and remarks, as weights; TH1′ (TH1-prime) is our shorter construction"),
     ("E…", "an erratum: what the paper prints and what is right, both run"),
     ("Q…", "a statement in the paper's text"),
-    ("N…", "not in the paper: seeds, training, ablation"),
+    ("N…", "not in the paper: seeds, training, ablation, recipes"),
     ("M1", "the miniature, a network trained in a minute"),
     ("REF", "reference values of the algorithms, kept so that a change is noticed"),
 ];

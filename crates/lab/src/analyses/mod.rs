@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! rows/paper/       F1 … F27, T1   the paper's figures and its table
-//! rows/statements/  Q1 … Q11       what the paper says between its figures
-//! rows/theory/      TH1 … TH6      the theorem and its lemmas, as weights
+//! rows/statements/  Q1 … Q12       what the paper says between its figures
+//! rows/theory/      TH1 … TH7      the theorem and its lemmas, as weights
 //! rows/errata/      E1 … E7        misprints, both ways
 //! rows/beyond/      N1 … M1, REF   what the paper does not ask
 //! kit/              the lab, the settings, the notebook: what rows have in common

@@ -34,17 +34,17 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let errors: Vec<_> =
         layers.map(|&layer| (layer as f64, lab.error(&network, &prompts, layer, last))).collect();
     let worse = errors.windows(2).filter(|w| w[1].1.value > w[0].1.value).count();
-    let quoted = "not restricted to a configuration";
+    let expected = "As in F3";
     note.claim("improves", worse, AtMost(0.0))
         .says("Layers whose error after all pairs is larger than that of the layer before")
-        .quoted("predictions improve over the layers")
+        .ours("Predictions improve over the layers")
         .figure("errors");
-    note.trend("newton-linear", &newton, Trend::Linear).quoted(quoted).figure("best");
-    note.trend("gd-exponential", &gd, Trend::Exponential).quoted(quoted).figure("best");
+    note.trend("newton-linear", &newton, Trend::Linear).ours(expected).figure("best");
+    note.trend("gd-exponential", &gd, Trend::Exponential).ours(expected).figure("best");
     note.slope("newton-slope", &newton, Trend::Linear, Bound::None).figure("best");
     note.claim("last-layer", newton.last_similarity(), AtLeast(0.9))
         .says("SimE of the last layer with its best Newton step")
-        .quoted("very high; .991 in Table 1, for the large network");
+        .ours("Very high; .991 in Table 1, for the large network");
     let both = [&newton, &gd];
     let outlined = "Outlined: best match of each layer. ";
     note.maps("maps", "Similarity of errors, miniature", setting, &both, outlined);

@@ -4,7 +4,9 @@ mod m1_miniature;
 mod n1_seeds;
 pub mod n2_emergence;
 pub mod n3_ablations;
+mod n4_recipes;
 mod ref_reference_numbers;
+mod trained;
 
 use crate::analyses::Analysis;
 
@@ -14,5 +16,6 @@ pub const ROWS: &[&[Analysis]] = &[
     n1_seeds::ROWS,
     n2_emergence::ROWS,
     n3_ablations::ROWS,
+    n4_recipes::ROWS,
     ref_reference_numbers::ROWS,
 ];

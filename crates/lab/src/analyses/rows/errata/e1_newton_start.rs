@@ -35,13 +35,13 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     }
     note.claim("printed", last[0], Within(0.03, 0.08))
         .says("As printed (α = 2/‖SSᵀ‖₂), error/d at t=40 after 24 steps is stuck near 1/d")
-        .quoted("α = 2/‖SSᵀ‖₂; reference 5.8×10⁻²");
+        .quoted("M₀ = αS, where α = 2/‖SSᵀ‖₂");
     note.claim("right", last[1], AtMost(1e-20))
         .says("With α = 1/‖SSᵀ‖_F, error/d at t=40 after 24 steps is round-off")
-        .quoted("0 < α < 2/λmax² is needed");
+        .ours("0 < α < 2/λmax² is needed");
     note.claim("right-spectral", last[2], AtMost(1e-20))
         .says("With α = 1/‖SSᵀ‖₂, the same")
-        .quoted("0 < α < 2/λmax² is needed");
+        .ours("0 < α < 2/λmax² is needed");
     let caption = format!(
         "Mean squared error over d at t=40 along the iterations (isotropic, d=20, {} prompts). From the printed \
          start the top eigen-direction is never learnt.",

@@ -33,10 +33,10 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let (printed, right) = (deviations(1.0), deviations(-1.0));
     note.claim("printed", mean(lab.seed, &printed[0]), AtLeast(0.01))
         .says("Equal value matrices: relative deviation from one Newton iteration after one layer")
-        .quoted("ReLU(z) + ReLU(−z) = z");
+        .quoted("ReLU(x_tᵀx_j) + ReLU(−x_tᵀx_j) = ⟨x_t, x_j⟩");
     note.claim("right", right.iter().flatten().fold(0.0_f64, |m, v| m.max(*v)), AtMost(1e-10))
         .says("Opposite value matrices: largest relative deviation over 12 layers")
-        .quoted("ReLU(z) − ReLU(−z) = z");
+        .ours("ReLU(z) − ReLU(−z) = z");
     let curve = |label: &str, deviations: &[Vec<f64>]| {
         let mean = |off: &[f64]| (off.iter().sum::<f64>() / off.len() as f64).max(1e-17);
         let points = deviations.iter().enumerate().map(|(l, off)| ((l + 1) as f64, mean(off)));

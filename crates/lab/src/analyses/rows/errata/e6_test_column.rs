@@ -33,10 +33,10 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     };
     note.claim("printed", error(LAST, true), AtLeast(0.05))
         .says("Test column inside S: error/d at t=40 after convergence")
-        .quoted("exact Newton");
+        .quoted("each exact Newton's iteration");
     note.claim("right", error(LAST, false), AtMost(1e-15))
         .says("Test column kept out of S: the same")
-        .quoted("x_test must not enter S");
+        .ours("x_test must not enter S");
     let curve = |label: &str, with_test: bool| {
         let lengths = (22..=LAST).step_by(2);
         Series::new(label, lengths.map(|t| (t as f64, error(t, with_test).value)).collect())

@@ -37,20 +37,20 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     };
     note.claim("beyond", mean(lab.seed, &beyond), AtLeast(1e-3))
         .says("Share of κ=100 prompts on which η = 0.01 exceeds 2/λmax at t=40")
-        .quoted("η = 0.01 (authors' code)");
+        .ours("η = 0.01 (authors' code)");
     note.claim("diverged", diverged("gd")?, AtLeast(1.0))
         .says("Prompts that GD with η = 0.01 has left for good after 2,000 steps")
-        .quoted("η = 0.01 (authors' code)");
+        .ours("η = 0.01 (authors' code)");
     note.claim("safe", diverged("gd:eta=0.005")?, AtMost(0.0))
         .says("The same with η = 0.005")
-        .quoted("safe at t=40: at most 0.0093");
+        .ours("safe at t=40: at most 0.0093");
     note.claim("limit-trace", tightest(&trace_limits), Within(0.0075, 0.0105))
         .says("Smallest limit 2/λmax over the prompts, trace-normalised")
-        .quoted("0.0093")
+        .ours("0.0093")
         .kind(Kind::Reference);
     note.claim("limit-raw", tightest(&raw_limits), Within(1.5e-4, 2.1e-4))
         .says("Smallest limit 2/λmax over the prompts, raw (κ and 1)")
-        .quoted("1.9×10⁻⁴")
+        .ours("1.9×10⁻⁴")
         .kind(Kind::Reference);
     let share = |i: usize| (i + 1) as f64 / trace_limits.len() as f64;
     let points = trace_limits.iter().enumerate().map(|(i, limit)| (*limit, share(i))).collect();

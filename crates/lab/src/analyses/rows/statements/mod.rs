@@ -5,7 +5,7 @@ mod q02_newest_pair;
 mod q04_q05_q06_other_measures;
 mod q07_hardly_hurt;
 mod q08_q10_architectures;
-mod q11_preconditioning;
+mod q11_q12_preconditioning;
 
 use crate::analyses::Analysis;
 
@@ -16,5 +16,5 @@ pub const ROWS: &[&[Analysis]] = &[
     q04_q05_q06_other_measures::ROWS,
     q07_hardly_hurt::ROWS,
     q08_q10_architectures::ROWS,
-    q11_preconditioning::ROWS,
+    q11_q12_preconditioning::ROWS,
 ];

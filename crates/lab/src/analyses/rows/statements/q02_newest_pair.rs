@@ -29,7 +29,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     }
     note.claim("exact", newest.iter().map(|p| p.1).fold(0.0, f64::max), AtMost(1e-20))
         .says("Largest mean squared error on the newest pair, relative to the labels, after 1…40 pairs")
-        .quoted("zero error on the newest pair");
+        .quoted("ensures that the new weight vector … makes zero error");
     let drawn = newest.into_iter().map(|(x, y)| (x, y.max(1e-36))).collect();
     let curves = [("newest pair", drawn), ("the pair before it", before)];
     let curves = curves.map(|(label, points)| Series::new(label, points).markers());

@@ -7,6 +7,7 @@ mod th2_th3_operations;
 mod th4_causal;
 mod th5_e3_moments;
 mod th6_span;
+mod th7_other_moments;
 
 use crate::analyses::Analysis;
 
@@ -18,4 +19,5 @@ pub const ROWS: &[&[Analysis]] = &[
     th4_causal::ROWS,
     th5_e3_moments::ROWS,
     th6_span::ROWS,
+    th7_other_moments::ROWS,
 ];

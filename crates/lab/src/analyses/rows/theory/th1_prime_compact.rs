@@ -59,10 +59,10 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     };
     note.claim("gd-layers", slope(&|row| row.gd[1], f64::log2), Within(0.9, 1.1))
         .says("GD by linear attention to 10⁻⁶: exponent of κ in the number of layers (κ = 8 … 512)")
-        .quoted("κ log 1/ε");
+        .quoted("GD requires O(κ(S) log(1/ε)) steps to converge to an ε error");
     note.claim("newton-layers", slope(&|row| row.newton[1], |layers| layers), Within(1.7, 2.3))
         .says("Compact Newton to 10⁻⁶: layers per doubling of κ")
-        .quoted("log κ");
+        .quoted("only requires O(log κ(S) + log log(1/ε)) steps to converge to an ε error");
     let curve = |label: &str, pick: &dyn Fn(&Row) -> f64| {
         Series::new(label, contrast.iter().map(|row| (row.kappa, pick(row))).collect()).markers()
     };

@@ -46,34 +46,34 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
             "Corrected construction: largest relative deviation from Newton; d = 1, 2, 5, 20, n = d/2 … 5d, \
              κ = 1, 100, k = 0 … 20",
         )
-        .quoted("predicts using x_testᵀ ŵ_k");
+        .quoted("the Transformer predicts on x_test using x_testᵀ ŵ^Newton_k");
     let extra = (0..=ITERATIONS)
         .map(|k| Ok(build(&Recipe { iterations: k, ..paper.clone() })?.transformer.layers.len() - k))
         .collect::<Result<Vec<_>>>()?;
     note.claim("layers", constant(&extra), Within(8.0, 8.0))
         .says("Layers beyond k, for k = 0 … 20")
-        .quoted("k + 8");
+        .quoted("the number of layers is k+8");
     let width = |dim: usize| -> Result<f64> {
         Ok(build(&Recipe { dim, iterations: 1, ..paper.clone() })?.transformer.width() as f64)
     };
     note.claim("width", (width(100)? - width(20)?) / 80.0, AtMost(6.0))
         .says("Width per dimension: slope between d = 20 and d = 100")
-        .quoted("O(d)");
+        .quoted("The dimensionality of the hidden layers is O(d)");
     let printed = grid(lab.seed, Variant::Printed, 2)?;
     let deviations = printed.iter().filter(|cell| cell.n > 0).flat_map(|cell| &cell.deviations);
     note.claim("printed", deviations.copied().fold(f64::INFINITY, f64::min), AtLeast(0.01))
         .says(
             "As printed: smallest relative deviation after 0, 1 or 2 iterations over the same sizes (n ≥ 1)",
         )
-        .quoted("exact Newton")
+        .quoted("This is exactly the same as the Newton iteration")
         .kind(Kind::Erratum);
     note.claim("test-column", test_inside[ITERATIONS], AtLeast(0.1))
         .says("Test column inside S, all else corrected: relative deviation after 20 iterations, d = 20, n = 40")
-        .quoted("exact Newton")
+        .ours("Full attention over all columns, the test input among them")
         .kind(Kind::Erratum);
     note.claim("transposed", (transposed[40] / transposed[30]).log2() / 10.0, Within(0.8, 1.2))
         .says("Score as printed, all else corrected: bits lost per layer after convergence (layers 30 to 40)")
-        .quoted("T S Tᵀ = T S T")
+        .quoted("T^(ℓ+1) = 2T^(ℓ) − T^(ℓ) S T^(ℓ)ᵀ")
         .kind(Kind::Erratum);
 
     let series = curves.iter().zip(&measured).map(|((label, _, stroke), values)| {

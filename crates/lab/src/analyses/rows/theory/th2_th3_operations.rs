@@ -67,7 +67,7 @@ fn sums(lab: &Lab, note: &mut Notebook) -> Result<()> {
     for (i, (name, label, words)) in ways.into_iter().enumerate() {
         note.claim(name, errors.iter().map(|e| e[i]).fold(0.0, f64::max), AtMost(1e-12))
             .says(format!("{words}: largest relative error, N up to 401"))
-            .quoted("one attention layer can compute Σ h_j");
+            .quoted("one attention layer can compute");
         let points = COLUMNS.iter().zip(&errors).map(|(&n, e)| (n as f64, drawn(e[i]))).collect();
         series.push(Series::new(label, points).markers());
     }
@@ -102,7 +102,7 @@ fn operations(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let decay: Vec<(f64, f64)> = softmax[2..12].iter().map(|p| (p.0, p.1.ln())).collect();
     let order: Vec<(f64, f64)> = gelu[4..12].iter().map(|p| (p.0.ln(), p.1.ln())).collect();
     let mut claim = |name: &str, value: f64, bound: Bound, says: &str| {
-        note.claim(name, value, bound).says(says).quoted("implemented by a single transformer layer");
+        note.claim(name, value, bound).says(says).quoted("can be implemented by a single transformer layer");
     };
     let up_to = "largest relative error, N up to 401";
     claim("mov", largest(&two_circles), AtMost(1e-12), &format!("mov, ReLU on two circles: {up_to}"));

@@ -60,16 +60,16 @@ fn coefficients(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let from = "relative deviation from the iteration";
     note.claim("printed-m1", least[0], AtLeast(0.05))
         .says(format!("Printed M₁: smallest {from} over 100 prompts"))
-        .quoted("2αS − 4α²S³");
+        .quoted("M₁ = 2αS − 4α²S³");
     note.claim("printed-m2", least[1], AtLeast(0.05))
         .says(format!("Printed M₂: smallest {from}"))
-        .quoted("4αS − 12α²S³ + 16α³S⁵ − 16α⁴S⁷");
+        .quoted("M₂ = 4αS − 12α²S³ + 16α³S⁵ − 16α⁴S⁷");
     note.claim("right-m1", worst[1][0], AtMost(1e-12))
         .says(format!("Right M₁: largest {from}"))
-        .quoted("2αS − α²S³");
+        .ours("2αS − α²S³");
     note.claim("right-m2", worst[1][1], AtMost(1e-12))
         .says(format!("Right M₂: largest {from}"))
-        .quoted("4αS − 6α²S³ + 4α³S⁵ − α⁴S⁷");
+        .ours("4αS − 6α²S³ + 4α³S⁵ − α⁴S⁷");
     let row = |name: &str, coefficients: &[f64], off: f64| {
         let power = |i: usize| coefficients.get(i).map_or(String::new(), |c| c.to_string().replace('-', "−"));
         let off = if off < 1e-10 { "round-off".into() } else { format!("{off:.2}") };
@@ -140,10 +140,10 @@ fn degrees(lab: &Lab, note: &mut Notebook) -> Result<()> {
     };
     note.claim("newton-degree", apart(&newton, |k| 2f64.powf(k + 1.0) - 1.0), AtMost(0.0))
         .says("Largest difference of Newton's degree from 2^(k+1) − 1, k = 0…6")
-        .quoted("moments up to S^(2^(k+1)−1)");
+        .quoted("requires computing Ω(2ᵏ) moments of S");
     note.claim("gd-degree", apart(&gd[1..], |k| k), AtMost(0.0))
         .says("Largest difference of gradient descent's degree from k − 1, k = 1…6")
-        .quoted("degree O(k)");
+        .quoted("after k steps of GD, the highest power of S is only O(k)");
     // The closed form against the iteration, on the whole matrices' spectra.
     let prompts = lab.prompts("gaussian")?;
     let mut worst = 0.0_f64;
@@ -158,7 +158,8 @@ fn degrees(lab: &Lab, note: &mut Notebook) -> Result<()> {
     }
     note.claim("closed-form", worst, AtMost(1e-10))
         .says("Largest relative deviation of (I − (I − αS²)^(2^k)) S⁻¹ from the iteration, k = 0…10")
-        .quoted("sum of moments");
+        .ours("By induction from I − M_{k+1}S = (I − M_kS)²")
+        .kind(Kind::Beyond);
     let curve = |label: &str, degrees: &[f64]| {
         let points = degrees.iter().enumerate().map(|(k, degree)| (k as f64, *degree));
         Series::new(label, points.filter(|p| p.1 > 0.0).collect()).markers()

@@ -35,28 +35,35 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let lengths: Vec<usize> = (1..DIM).collect();
     let task = Task::new("linear", "gaussian", DIM, POINTS)?;
     let questions = task.questions(lab.seed, "eval", 0, count, lengths.clone(), queries);
-    let residuals = |name: &str, step: u64| -> Result<Vec<f64>> {
+    // [length][prompt]
+    let residuals = |name: &str, step: u64| -> Result<Vec<Vec<f64>>> {
         let weights = induced_weights(&*solver(name)?, &questions, &Steps::single(step))?;
-        let residuals = outside_span(&weights, &questions, 0);
-        Ok(residuals.iter().map(|r| r.iter().sum::<f64>() / count as f64).collect())
+        Ok(outside_span(&weights, &questions, 0))
     };
-    let curve = |label: &str, residuals: &[f64]| {
-        Series::new(label, lengths.iter().zip(residuals).map(|(&t, r)| (t as f64, r.max(1e-17))).collect())
+    let everyone: Vec<usize> = (0..count).collect();
+    let mean_over =
+        |of: &[f64], chosen: &[usize]| chosen.iter().map(|&b| of[b]).sum::<f64>() / chosen.len() as f64;
+    let curve = |label: &str, residuals: &[Vec<f64>]| {
+        let points = lengths.iter().zip(residuals);
+        let points = points.map(|(&t, of)| (t as f64, mean_over(of, &everyone).max(1e-17)));
+        Series::new(label, points.collect())
     };
     let mut series = Vec::new();
     for (label, name, step) in INSIDE {
         let found = residuals(name, step)?;
-        note.claim(name, found.iter().copied().fold(0.0, f64::max), AtMost(1e-8))
+        note.claim(name, found.iter().flatten().copied().fold(0.0, f64::max), AtMost(1e-8))
             .says(format!("{label}: largest share of the weights outside the span, t < d"))
-            .quoted("in the span");
+            .quoted("should lie in the span of the examples");
         series.push(curve(label, &found).markers());
     }
     for (label, name, step) in OUTSIDE {
         let found = residuals(name, step)?;
-        let least = found.iter().copied().fold(f64::INFINITY, f64::min);
+        let least = bootstrap(lab.seed, count, |chosen| {
+            found.iter().map(|of| mean_over(of, chosen)).fold(f64::INFINITY, f64::min)
+        });
         note.claim(&name.replace(":start=1", "-random"), least, AtLeast(0.01))
             .says(format!("{label}: smallest share of the weights outside the span, t < d"))
-            .quoted("not a sum of moments")
+            .ours("Not a sum of moments")
             .kind(Kind::Reference);
         series.push(curve(label, &found).dashed());
     }

@@ -1,0 +1,261 @@
+//! N4: does it depend on how one trains? The same network by the paper's recipe and by faster ones.
+
+use super::trained::{Trained, best_by_layer};
+use crate::analyses::kit::prelude::*;
+use crate::analyses::kit::setting::{NOISY, SKEWED};
+use crate::compare::rates::BEYOND_DOUBT;
+use crate::stats::over_runs;
+
+/// Its row of the table.
+pub const ROWS: &[Analysis] = &[Analysis {
+    id: "N4",
+    order: 35,
+    seconds: 12.0,
+    title: "Does it depend on how one trains?",
+    summary: "The paper trains by Adam at 1e-4 for 500,001 steps of 64 prompts. The same network trained in a fraction of that, by \
+              Adam at a higher rate and by Muon, is as good by its loss. Here each is asked the questions of F3 and F2: is the \
+              rate against Newton and gradient descent that of the task, or of the recipe?",
+    needs: &["r1", "r1-fast", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4", "r2", "r3"],
+    run,
+    ..Analysis::BEYOND
+}];
+
+/// One recipe: what it is called in ids and in words, a task, and its networks, one per seed.
+struct Recipe {
+    id: &'static str,
+    words: &'static str,
+    task: &'static Setting,
+    networks: &'static [&'static str],
+}
+
+const fn recipe(
+    id: &'static str,
+    words: &'static str,
+    task: &'static Setting,
+    networks: &'static [&'static str],
+) -> Recipe {
+    Recipe { id, words, task, networks }
+}
+
+/// All recipes; those whose networks are not there are left out. The first of a task is the paper's.
+const RECIPES: [Recipe; 7] = [
+    recipe("r1-paper", "R1, the paper's recipe", &ISOTROPIC, &["r1"]),
+    recipe("r1-adam", "R1, fast Adam", &ISOTROPIC, &["r1-adam"]),
+    recipe("r1-muon", "R1, Muon, five seeds", &ISOTROPIC, &SEEDS),
+    recipe("r2-paper", "R2, the paper's recipe", &SKEWED, &["r2"]),
+    recipe("r2-fast", "R2, the fast recipe", &SKEWED, &["r2-fast"]),
+    recipe("r3-paper", "R3, the paper's recipe", &NOISY, &["r3"]),
+    recipe("r3-fast", "R3, the fast recipe", &NOISY, &["r3-fast"]),
+];
+
+/// Five trainings by Muon.
+pub const SEEDS: [&str; 5] = ["r1-fast", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4"];
+
+/// The networks of a recipe, measured.
+struct Measured {
+    recipe: &'static Recipe,
+    trained: Vec<Trained>,
+}
+
+impl Measured {
+    /// A value of every network: over seeds by Student's t, or of the one network over prompts.
+    fn over(&self, value: impl Fn(&Trained) -> Estimate) -> Estimate {
+        match self.trained.as_slice() {
+            [only] => value(only),
+            several => over_runs(&several.iter().map(|t| value(t).value).collect::<Vec<_>>()),
+        }
+    }
+
+    fn slope(&self) -> Estimate {
+        self.over(|t| t.newton.per_step(Trend::Linear))
+    }
+
+    fn doublings(&self) -> Estimate {
+        self.over(|t| t.gd.per_step(Trend::Exponential))
+    }
+}
+
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
+    let mut found: Vec<Measured> = Vec::new();
+    for task in [&RECIPES[..3], &RECIPES[3..5], &RECIPES[5..]] {
+        let there: Vec<&Recipe> = task.iter().filter(|recipe| is_there(lab, recipe)).collect();
+        // one recipe alone has nothing to be compared with
+        if there.len() < 2 {
+            continue;
+        }
+        for recipe in there {
+            lab.say(recipe.words);
+            let measure =
+                |name: &&'static str| Trained::measure(lab, &Setting { network: name, ..*recipe.task });
+            let trained = recipe.networks.iter().map(measure).collect::<Result<_>>()?;
+            found.push(Measured { recipe, trained });
+        }
+    }
+    for of in &found {
+        judge(note, of);
+    }
+    for pair in found.windows(2).filter(|pair| pair[0].recipe.task.network == pair[1].recipe.task.network) {
+        differ(note, found.iter().find(|of| of.recipe.task.network == pair[1].recipe.task.network), &pair[1]);
+    }
+    figure(lab, note, &found);
+    table(note, &found);
+    Ok(())
+}
+
+fn is_there(lab: &Lab, recipe: &Recipe) -> bool {
+    let known = |name: &&str| crate::networks::models::named(name).is_ok();
+    let asked = Analysis { needs: recipe.networks, ..Analysis::BEYOND };
+    recipe.networks.iter().all(|name| known(&name)) && lab.missing(&asked).is_empty()
+}
+
+/// The statements of F3 and F2 for one recipe.
+fn judge(note: &mut Notebook, of: &Measured) {
+    let Recipe { id, words, networks, .. } = of.recipe;
+    let mut claim = |name: &str, says: &str, value: Estimate, bound: Bound, expected: &str| {
+        note.claim(&format!("{id}-{name}"), value, bound)
+            .asks(networks)
+            .says(format!("{words}: {says}"))
+            .ours(expected);
+    };
+    let line = of.over(|t| t.newton.evidence(Trend::Linear));
+    claim(
+        "line",
+        "a line fits the best Newton steps better than an exponential (layers 3 to 9, BIC difference)",
+        line,
+        AtLeast(BEYOND_DOUBT),
+        "As F3.newton-linear",
+    );
+    claim(
+        "slope",
+        "Newton steps per layer (layers 3 to 9)",
+        of.slope(),
+        Within(2.5, 3.5),
+        "As F3.newton-slope",
+    );
+    let exponential = of.over(|t| t.gd.evidence(Trend::Exponential));
+    claim(
+        "exponential",
+        "an exponential fits the best GD steps better than a line, a power law or a parabola (layers 3 to 9, BIC difference)",
+        exponential,
+        AtLeast(BEYOND_DOUBT),
+        "As F3.gd-exponential",
+    );
+    claim("doublings", "doublings of GD steps per layer (layers 3 to 9)", of.doublings(), Bound::None, "");
+    let similar = of.over(|t| t.newton.last_similarity());
+    claim(
+        "similar",
+        "SimE of the last layer with its best Newton step",
+        similar,
+        AtLeast(0.99),
+        "As F3.last-layer",
+    );
+    claim(
+        "last-step",
+        "best Newton step of the last layer",
+        of.over(|t| t.newton.last_step()),
+        Within(18.0, 24.0),
+        "As F3.last-step",
+    );
+    let superlinear = of.over(|t| t.superlinear);
+    claim(
+        "superlinear",
+        "growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 (layers 3 to 8)",
+        superlinear,
+        AtLeast(0.0),
+        "As F2",
+    );
+}
+
+/// Whether a recipe has the rate of the paper's.
+fn differ(note: &mut Notebook, paper: Option<&Measured>, other: &Measured) {
+    let Some(paper) = paper else { return };
+    let asked: Vec<&str> = [paper, other].iter().flat_map(|of| of.recipe.networks).copied().collect();
+    // neither interval knows of the other; where there are seeds theirs is by far the wider one
+    let apart = |one: Estimate, two: Estimate| {
+        let value = two.value - one.value;
+        let below = (two.value - two.low).hypot(one.high - one.value);
+        let above = (two.high - two.value).hypot(one.value - one.low);
+        Estimate { value, low: value - below, high: value + above }
+    };
+    let rates = [
+        ("slope", "Newton steps per layer", 0.25, Measured::slope as fn(&Measured) -> Estimate),
+        ("doublings", "doublings of GD steps per layer", 0.125, Measured::doublings),
+    ];
+    for (name, what, slack, rate) in rates {
+        note.claim(
+            &format!("{}-same-{name}", other.recipe.id),
+            apart(rate(paper), rate(other)),
+            Within(-slack, slack),
+        )
+        .asks(&asked)
+        .says(format!("{}, less {}: {what} (layers 3 to 9)", other.recipe.words, paper.recipe.words))
+        .ours("The same rate, whatever the recipe");
+    }
+}
+
+fn figure(lab: &Lab, note: &mut Notebook, found: &[Measured]) {
+    let panel = |title: &str, y: Axis, least: f64, of: fn(&Trained) -> &Compared| {
+        let curves = found.iter().map(|measured| {
+            let all: Vec<Vec<(f64, f64)>> = measured.trained.iter().map(|t| best_by_layer(of(t))).collect();
+            let at = |i: usize| {
+                let values: Vec<f64> = all.iter().map(|curve| curve[i].1).filter(|v| *v >= least).collect();
+                (all[0][i].0, values.iter().sum::<f64>() / values.len() as f64)
+            };
+            Series::new(measured.recipe.words, (0..all[0].len()).map(at).collect()).markers()
+        });
+        LinesPanel::new(Axis::linear("layer"), y, curves.collect::<Vec<_>>()).titled(title)
+    };
+    let panels = [
+        panel("Newton", Axis::linear("best Newton step"), 0.0, |t| &t.newton),
+        panel("Gradient descent", Axis::log2("best GD step"), 0.5, |t| &t.gd),
+    ];
+    let caption = format!(
+        "The most similar step of each layer by SimE, a curve per recipe ({} prompts of each task); of several seeds the mean.",
+        lab.count
+    );
+    note.figure("recipes", "Best-matching steps by layer and recipe", caption, panels);
+}
+
+fn table(note: &mut Notebook, found: &[Measured]) {
+    let text = |e: Estimate, digits: usize| {
+        let Estimate { value, low, high } = e;
+        if low.is_nan() {
+            format!("{value:.digits$}")
+        } else {
+            format!("{value:.digits$} [{low:.digits$}, {high:.digits$}]")
+        }
+    };
+    let ours = |t: &Trained, newton: bool| {
+        let (of, trend) = if newton { (&t.newton, Trend::Linear) } else { (&t.gd, Trend::Exponential) };
+        of.over_our_layers().map_or(Estimate::NONE, |fit| fit.per_step(trend))
+    };
+    let rows = found.iter().map(|of| {
+        vec![
+            of.recipe.words.to_string(),
+            text(of.slope(), 2),
+            text(of.over(|t| ours(t, true)), 2),
+            text(of.over(|t| t.newton.evidence(Trend::Linear)), 1),
+            text(of.over(|t| t.newton.last_step()), 1),
+            text(of.over(|t| t.newton.last_similarity()), 4),
+            text(of.doublings(), 2),
+            text(of.over(|t| ours(t, false)), 2),
+            text(of.over(|t| t.gd.evidence(Trend::Exponential)), 1),
+            text(of.over(|t| t.superlinear), 3),
+        ]
+    });
+    let columns = [
+        "network and recipe",
+        "Newton steps per layer",
+        "by our layers",
+        "BIC for a line",
+        "last layer's step",
+        "SimE there",
+        "GD doublings per layer",
+        "by our layers",
+        "BIC for an exponential",
+        "superlinearity",
+    ];
+    let caption = "Layers 3 to 9, and the middle layers by our rule. Intervals of 95 %: over prompts for one network, over seeds \
+                   (Student's t) for several.";
+    note.table("recipes", "Rates by recipe", caption, columns, rows.collect::<Vec<_>>());
+}
