@@ -13,7 +13,7 @@ pub struct Term {
 }
 
 /// What is measured, and how.
-const TERMS: [(&str, &str); 19] = [
+const TERMS: [(&str, &str); 23] = [
     (
         "prompt",
         "pairs (x₁, y₁), (x₂, y₂), … from one function, drawn anew for each prompt, and a last input whose label is asked for",
@@ -58,16 +58,34 @@ const TERMS: [(&str, &str); 19] = [
     ("claim", "a statement with a measured value and a bound; its verdict follows from the two"),
     (
         "quoted",
-        "what the paper says, in its words or numbers; for reference values the number found independently",
+        "what the paper says, literally; where the words are ours that is said: a paraphrase, theory, a number found independently",
     ),
     ("required", "the bound that the measured value must meet for the claim to hold"),
     (
         "verdict",
-        "holds or fails, by the bound and nothing else; undefined where the paper fixes nothing that could be met or missed",
+        "holds: the whole 95 % interval meets the bound; fails: the whole interval misses it; unsettled: it reaches across; \
+         measured: the paper fixes nothing that could be met or missed, and nothing is judged",
     ),
     (
         "95 % interval",
-        "where the measured value would lie for other prompts, by resampling them; seeds and training are not resampled",
+        "where the measured value would lie for other prompts, by resampling them; where it says so, for other seeds of training",
+    ),
+    (
+        "reading",
+        "the same claim measured another way, beside the way that decides: by other layers, by the authors' protocol",
+    ),
+    (
+        "the authors' protocol",
+        "the choices of their published code: 320 prompts, t = 0 … 40, Newton steps 1 … 23, their grid of GD steps, random starts of online GD",
+    ),
+    (
+        "recipe",
+        "how a network was trained. The paper's: Adam at 1e-4, batches of 64, 500,001 steps; a fast one reaches a like loss in minutes",
+    ),
+    (
+        "cause",
+        "what a failure is laid to: (a) the network, trained otherwise than the paper's; (b) the protocol, since by the authors' it \
+         holds; (c) the paper itself",
     ),
 ];
 
