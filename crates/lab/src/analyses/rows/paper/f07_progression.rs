@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::f08_told_apart::FIRST;
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::{LSTM, MIDDLE_RULE};
 use crate::networks::models::Recipe;
@@ -48,7 +49,7 @@ fn transformer(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let newton = setting.path(lab, setting.newton)?;
     let compared = setting.errors(lab, setting.newton)?;
     let layers = network.steps.as_slice();
-    let begun = compared.begun();
+    let begun = FIRST.min(network.steps.last());
     let working: Vec<u64> = (begun..=network.steps.last()).collect();
     let totals: Vec<Vec<f64>> = working.iter().map(|&layer| squares(&network, &prompts, layer)).collect();
     let rise = bootstrap(lab.seed, prompts.count(), |chosen| {
@@ -74,7 +75,11 @@ fn transformer(lab: &Lab, note: &mut Notebook) -> Result<()> {
                 network.steps.last()
             ))
             .quoted("in a way that closely resembles the Transformer")
-            .why(format!("The factor by layer is {}.", apart.by_layer()));
+            .why(format!(
+                "The factor by layer is {}; errors below 10⁻¹⁰, where the figure ends, count as that. With more pairs than d Newton at \
+                 the step that is best by similarity goes on to round-off, which a layer does not.",
+                apart.by_layer()
+            ));
     }
 
     let matched = layers.iter().filter_map(|&layer| Some((layer, compared.step_for(layer)?)));
@@ -139,8 +144,11 @@ impl Apart {
 
     /// The median over lengths of the factor, either way, between a layer and its best step on some prompts.
     fn factor(&self, layer: usize, chosen: &[usize]) -> f64 {
-        let sum = |errors: &[f64]| chosen.iter().map(|&b| errors[b]).sum::<f64>();
-        let apart = |[layer, step]: &[Vec<f64>; 2]| (sum(layer) / sum(step).max(1e-30)).ln().abs();
+        let shown = |errors: &[f64]| {
+            let sum = chosen.iter().map(|&b| errors[b]).sum::<f64>();
+            (sum / (chosen.len() * DIM) as f64).max(1e-10)
+        };
+        let apart = |[layer, step]: &[Vec<f64>; 2]| (shown(layer) / shown(step)).ln().abs();
         let apart: Vec<f64> = self.errors[layer].iter().map(apart).collect();
         median_of(&apart, &(0..apart.len()).collect::<Vec<_>>()).exp()
     }
@@ -156,7 +164,10 @@ impl Apart {
     /// The factor of every layer, in words.
     fn by_layer(&self) -> String {
         let all: Vec<usize> = (0..self.errors.first().map_or(0, |layer| layer[0][0].len())).collect();
-        let one = |(i, layer): (usize, &u64)| format!("{layer}: {:.2}", self.factor(i, &all));
+        let one = |(i, layer): (usize, &u64)| match self.factor(i, &all) {
+            factor if factor < 1e3 => format!("{layer}: {factor:.2}"),
+            factor => format!("{layer}: {factor:.0e}"),
+        };
         self.layers.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
     }
 }

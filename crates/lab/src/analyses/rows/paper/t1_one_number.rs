@@ -118,7 +118,8 @@ impl Cells {
     fn claims(&self, note: &mut Notebook, start: &str) {
         for (i, name) in NAMES.into_iter().enumerate() {
             let (ours, stated, slack) = (&self.ours[i], self.stated(i), self.slack[i]);
-            let bound = Within(stated - slack, stated + slack);
+            let three_digits = |value: f64| (1000.0 * value).round() / 1000.0;
+            let bound = Within(three_digits(stated - slack), three_digits(stated + slack));
             note.claim(&format!("{name}-last"), ours.last_similarity(), bound)
                 .asks(&[ours.network])
                 .says(format!(
