@@ -35,6 +35,7 @@ pub fn bound_text(bound: Bound) -> String {
     match bound {
         Bound::AtMost(high) => format!("≤ {}", format_number(high)),
         Bound::AtLeast(low) => format!("≥ {}", format_number(low)),
+        Bound::Beyond(least) => format!("≥ {0} (not so: ≤ −{0})", format_number(least)),
         Bound::Within(low, high) if low == high => format!("= {}", format_number(low)),
         Bound::Within(low, high) => format!("{} … {}", format_number(low), format_number(high)),
         Bound::None => "none".into(),

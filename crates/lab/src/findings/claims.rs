@@ -13,6 +13,9 @@ pub enum Bound {
     AtLeast(#[serde(with = "crate::exact")] f64),
     /// low ≤ measured ≤ high
     Within(f64, f64),
+    /// A difference between two models that must be this large to be beyond doubt: it fails only where the other model is
+    /// better by as much, and is unsettled between
+    Beyond(f64),
     /// Nothing is required; the value is reported only.
     None,
 }
@@ -22,7 +25,7 @@ impl Bound {
     pub fn admits(self, value: f64) -> bool {
         match self {
             Bound::AtMost(high) => value <= high,
-            Bound::AtLeast(low) => value >= low,
+            Bound::AtLeast(low) | Bound::Beyond(low) => value >= low,
             Bound::Within(low, high) => low <= value && value <= high,
             Bound::None => true,
         }
@@ -36,6 +39,7 @@ impl Bound {
             _ if value.is_nan() => return Verdict::Unsettled,
             Bound::AtMost(most) => low > most,
             Bound::AtLeast(least) => high < least,
+            Bound::Beyond(least) => high <= -least,
             Bound::Within(least, most) => high < least || low > most,
         };
         match (self.admits(low) && self.admits(high), misses) {
@@ -301,6 +305,9 @@ impl Claim {
                 return;
             }
             (Verdict::Unsettled, _) if self.measured.is_nan() => "Nothing could be measured.".to_string(),
+            (Verdict::Unsettled, _) if matches!(self.bound, Bound::Beyond(_)) => {
+                "Neither model is better beyond doubt.".to_string()
+            }
             (Verdict::Unsettled, _) => "The 95 % interval reaches across what is required.".to_string(),
             (Verdict::Fails, _) if self.kind == Kind::Paper => self.lay(other_recipe),
             (Verdict::Fails, Some(_)) => "The 95 % interval lies outside what is required.".to_string(),
@@ -375,6 +382,11 @@ mod tests {
             [Verdict::Holds, Verdict::Unsettled, Verdict::Unsettled, Verdict::Fails, Verdict::Fails]
         );
         assert_eq!(Bound::AtLeast(1.0).judge(0.5, Some((0.2, 0.9))), Verdict::Fails);
+        let beyond = |low, high| Bound::Beyond(6.0).judge(low, Some((low, high)));
+        assert_eq!(
+            [beyond(6.5, 9.0), beyond(-1.0, 3.0), beyond(-9.0, -7.0), beyond(-9.0, 7.0)],
+            [Verdict::Holds, Verdict::Unsettled, Verdict::Fails, Verdict::Unsettled]
+        );
         assert!(Bound::near(0.2, 0.1).admits(0.21) && !Bound::near(0.2, 0.1).admits(0.23));
         assert!(Bound::factor(1e-4, 3.0).admits(2e-4) && !Bound::factor(1e-4, 3.0).admits(4e-4));
     }

@@ -17,7 +17,7 @@ impl Notebook {
         };
         let what = format!("{word} fits the best {} steps better than {other}", of.baseline.label);
         let value = move |fit: &RateFit| fit.evidence(trend);
-        self.of_rate(name, of, Bound::AtLeast(BEYOND_DOUBT), &what, ", BIC difference", value)
+        self.of_rate(name, of, Bound::Beyond(BEYOND_DOUBT), &what, ", BIC difference", value)
             .why(of.why_not(trend))
     }
 

@@ -27,10 +27,16 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.claim("slope", over(|t| t.newton.per_step(Trend::Linear).value), Within(2.5, 3.5))
         .says("Newton steps per layer, mean over five seeds (layers 3 to 9)")
         .ours("About 3, as in F3");
-    note.claim("newton-linear", over(|t| t.newton.evidence(Trend::Linear).value), AtLeast(BEYOND_DOUBT))
-        .says("A line fits the best Newton steps better than an exponential: BIC difference, mean over five seeds")
-        .ours("As F3.newton-linear");
-    note.claim("gd-exponential", over(|t| t.gd.evidence(Trend::Exponential).value), AtLeast(BEYOND_DOUBT))
+    note.claim(
+        "newton-linear",
+        over(|t| t.newton.evidence(Trend::Linear).value),
+        Bound::Beyond(BEYOND_DOUBT),
+    )
+    .says(
+        "A line fits the best Newton steps better than an exponential: BIC difference, mean over five seeds",
+    )
+    .ours("As F3.newton-linear");
+    note.claim("gd-exponential", over(|t| t.gd.evidence(Trend::Exponential).value), Bound::Beyond(BEYOND_DOUBT))
         .says("An exponential fits the best GD steps better than a line, a power law or a parabola: BIC difference, mean over five seeds")
         .ours("As F3.gd-exponential");
     note.claim("similar", over(|t| t.newton.last_similarity().value), AtLeast(0.99))

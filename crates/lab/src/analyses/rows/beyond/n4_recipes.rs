@@ -122,7 +122,7 @@ fn judge(note: &mut Notebook, of: &Measured) {
         "line",
         "a line fits the best Newton steps better than an exponential (layers 3 to 9, BIC difference)",
         line,
-        AtLeast(BEYOND_DOUBT),
+        Bound::Beyond(BEYOND_DOUBT),
         "As F3.newton-linear",
     );
     claim(
@@ -137,7 +137,7 @@ fn judge(note: &mut Notebook, of: &Measured) {
         "exponential",
         "an exponential fits the best GD steps better than a line, a power law or a parabola (layers 3 to 9, BIC difference)",
         exponential,
-        AtLeast(BEYOND_DOUBT),
+        Bound::Beyond(BEYOND_DOUBT),
         "As F3.gd-exponential",
     );
     claim("doublings", "doublings of GD steps per layer (layers 3 to 9)", of.doublings(), Bound::None, "");

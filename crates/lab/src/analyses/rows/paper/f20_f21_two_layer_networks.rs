@@ -86,7 +86,7 @@ fn run(lab: &Lab, note: &mut Notebook, of: &Case) -> Result<()> {
     let from = (preparing + 1).min(layers.last());
     let [ours, authors] = [&by_gd, &by_adam].map(|fitted| fitted.compared(lab, (from, layers.last())));
 
-    note.claim("gd-exponential", ours.evidence(Trend::Exponential), AtLeast(BEYOND_DOUBT))
+    note.claim("gd-exponential", ours.evidence(Trend::Exponential), Bound::Beyond(BEYOND_DOUBT))
         .says(format!(
             "An exponential fits the best GD steps from layer {from} on better than a line, a power law or a parabola (BIC \
              difference)"
