@@ -1,11 +1,13 @@
 //! What rows of the table have in common: the lab they work in, the settings they ask about, the notebook they write to.
 
 pub mod compared;
+pub mod distances;
 pub mod errors;
 pub mod lab;
 pub mod maps;
 pub mod names;
 pub mod notebook;
+pub mod paired;
 pub mod problems;
 pub mod setting;
 
