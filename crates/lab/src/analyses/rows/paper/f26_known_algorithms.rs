@@ -41,7 +41,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let simw = simw.over((3, 22)).resampled(lab.seed);
 
     let exponential = Trend::Exponential;
-    note.claim("newton-gd-exponential", gd.evidence(exponential), AtLeast(BEYOND_DOUBT))
+    note.claim("newton-gd-exponential", gd.evidence(exponential), Bound::Beyond(BEYOND_DOUBT))
         .says("Newton–GD: an exponential fits the best matches better than a line, a power or a parabola (k = 3…22, BIC difference)")
         .quoted("there is an exponential trend")
         .figure("newton-gd");
@@ -51,7 +51,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .kind(Kind::Reference)
         .figure("newton-gd");
     let armijos = "Armijo's line search";
-    note.claim("newton-bfgs-linear", bfgs.evidence(Trend::Linear), AtLeast(BEYOND_DOUBT))
+    note.claim("newton-bfgs-linear", bfgs.evidence(Trend::Linear), Bound::Beyond(BEYOND_DOUBT))
         .says("Newton–BFGS (exact line search): a line fits the late best matches better than an exponential (k = 7…20, BIC \
                difference)")
         .quoted("there a linear trend after there are enough steps for BFGS to approximate second-order information")
@@ -62,11 +62,11 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .ours("the paper has no number")
         .also(armijos, armijo.per_step(Trend::Linear))
         .figure("newton-bfgs");
-    note.claim("simw-exponential", simw.evidence(exponential), AtLeast(BEYOND_DOUBT))
+    note.claim("simw-exponential", simw.evidence(exponential), Bound::Beyond(BEYOND_DOUBT))
         .says("Newton–GD by induced weights: an exponential fits better than a line, a power or a parabola (k = 3…22, BIC difference)")
         .quoted("the same trends when using similarity of induced weights")
         .figure("simw");
-    note.claim("l2-exponential", l2.evidence(exponential), AtLeast(BEYOND_DOUBT))
+    note.claim("l2-exponential", l2.evidence(exponential), Bound::Beyond(BEYOND_DOUBT))
         .says("Newton–GD by ℓ2 distance: an exponential fits better than a line, a power or a parabola (k = 3…22, BIC difference)")
         .quoted("distance gives the same observation")
         .figure("l2");
