@@ -69,7 +69,8 @@ pub fn best_match(map: &Heatmap) -> Matching {
     let rows: Vec<Vec<f64>> = map.mean.outer_iter().map(|row| row.to_vec()).collect();
     let best: Vec<Option<usize>> = rows.iter().map(|row| best_of(row, map.metric)).collect();
     let similarity = best.iter().zip(&rows).map(|(b, row)| b.map_or(f64::NAN, |b| row[b])).collect();
-    let interpolated = best.iter().zip(&rows).map(|(b, row)| optimum(row, *b, &map.b.steps)).collect();
+    let interpolated =
+        best.iter().zip(&rows).map(|(b, row)| optimum(row, *b, &map.b.steps, map.metric)).collect();
     Matching {
         a: map.a.steps.clone(),
         b: map.b.steps.clone(),
@@ -90,7 +91,7 @@ pub fn bootstrap(map: &Heatmap, seed: Seed) -> Matching {
             let found = (0..map.a.steps.len()).map(|i| {
                 let row = resampled_row(map, i, &times);
                 let best = best_of(&row, map.metric);
-                (best, optimum(&row, best, &map.b.steps))
+                (best, optimum(&row, best, &map.b.steps, map.metric))
             });
             found.unzip()
         })
@@ -100,12 +101,16 @@ pub fn bootstrap(map: &Heatmap, seed: Seed) -> Matching {
 
 /// The best step between the searched ones: the vertex of the parabola through the best and its two neighbours, over the step
 /// where these are about evenly spaced and over its logarithm where the spacing grows. The searched step itself at an end of
-/// the search and beside an undefined cell; NaN without a best.
-fn optimum(row: &[f64], best: Option<usize>, steps: &Steps) -> f64 {
+/// the search, beside an undefined cell and where the two agree exactly; NaN without a best.
+fn optimum(row: &[f64], best: Option<usize>, steps: &Steps, metric: Metric) -> f64 {
     let Some(best) = best else { return f64::NAN };
     let steps = steps.as_slice();
     let here = steps[best] as f64;
-    if best == 0 || best + 1 == steps.len() {
+    let exact = match metric {
+        Metric::Cosine => row[best] > 1.0 - 1e-9,
+        Metric::Distance => row[best] < 1e-9,
+    };
+    if best == 0 || best + 1 == steps.len() || exact {
         return here;
     }
     let (before, after) = (steps[best - 1] as f64, steps[best + 1] as f64);
@@ -314,7 +319,7 @@ mod tests {
             let steps = Steps::parse(steps).unwrap();
             let height = |s: u64| 1.0 - (scale(s as f64) - scale(top)).powi(2);
             let row: Vec<f64> = steps.as_slice().iter().map(|&s| height(s)).collect();
-            optimum(&row, best_of(&row, Metric::Cosine), &steps)
+            optimum(&row, best_of(&row, Metric::Cosine), &steps, Metric::Cosine)
         };
         assert!((peak("0..=30", |s| s, 20.7) - 20.7).abs() < 1e-9);
         assert!((peak("pow2:0..=12", f64::ln, 100.0) - 100.0).abs() < 1e-6);
@@ -322,9 +327,9 @@ mod tests {
         assert!((peak("1,50..=1300/50", |s| s, 68.0) - 68.0).abs() < 1e-6);
         assert_eq!((peak("0..=30", |s| s, 44.0), peak("5..=30", |s| s, 1.0)), (30.0, 5.0));
         let steps = Steps::range(0, 3);
-        assert_eq!(optimum(&[0.1, 0.5, f64::NAN, 0.2], Some(1), &steps), 1.0);
-        assert_eq!(optimum(&[0.5; 4], Some(1), &steps), 1.0, "flat: any is as good");
-        assert!(optimum(&[f64::NAN; 4], None, &steps).is_nan());
+        assert_eq!(optimum(&[0.1, 0.5, f64::NAN, 0.2], Some(1), &steps, Metric::Cosine), 1.0);
+        assert_eq!(optimum(&[0.5; 4], Some(1), &steps, Metric::Cosine), 1.0, "flat: any is as good");
+        assert!(optimum(&[f64::NAN; 4], None, &steps, Metric::Cosine).is_nan());
     }
 
     #[test]

@@ -322,6 +322,7 @@ mod tests {
         assert!(four.per_step(Trend::Exponential).value.is_finite(), "claims still have their number");
         let mut same = newton_against_gd();
         same.matching.best.fill(Some(5));
+        same.matching.interpolated.fill(32.0);
         let why = same.over((0, 14)).rate().unwrap_err().to_string();
         assert_eq!(why, "No rate: every step of Newton matches the same step 32 of GD.");
     }

@@ -30,7 +30,7 @@ pub enum Trend {
 /// All fits and the choice between the paper's two.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RateFit {
-    /// (step of A, best step of B) that were fitted: matches at the edge of the search are left out.
+    /// (step of A, best step of B between the searched ones) that were fitted: matches at the edge of the search are left out.
     pub points: Vec<(f64, f64)>,
     /// The straight line.
     pub linear: Fit,
@@ -160,12 +160,12 @@ pub const ENOUGH: usize = 5;
 
 /// Best matches of the steps of A from `first` to `last` that a rate can be fitted to: those away from the ends of the search.
 pub fn usable_matches(matching: &Matching, first: u64, last: u64) -> usize {
-    usable(matching, &matching.best, first, last).len()
+    usable(matching, (&matching.best, &matching.interpolated), first, last).len()
 }
 
 /// Fits the matches of the steps of A from `first` to `last`; `None` with fewer than three usable ones.
 pub fn fit_rate(matching: &Matching, first: u64, last: u64) -> Option<RateFit> {
-    let points = usable(matching, &matching.best, first, last);
+    let points = usable(matching, (&matching.best, &matching.interpolated), first, last);
     let fits = fit_shapes(&points, &matching.b)?;
     let trend = fits.trend();
     let mut result = RateFit {
@@ -187,7 +187,10 @@ pub fn fit_rate(matching: &Matching, first: u64, last: u64) -> Option<RateFit> {
         let refits: Vec<Fits> = matching
             .resampled
             .iter()
-            .filter_map(|best| fit_shapes(&usable(matching, best, first, last), &matching.b))
+            .zip(&matching.resampled_interpolated)
+            .filter_map(|(best, steps)| {
+                fit_shapes(&usable(matching, (best, steps), first, last), &matching.b)
+            })
             .collect();
         let over = |value: fn(&Fits) -> f64| Some(interval(refits.iter().map(value).collect()));
         result.linear_interval = over(|fits| fits.linear.slope);
@@ -205,12 +208,18 @@ pub fn fit_rate(matching: &Matching, first: u64, last: u64) -> Option<RateFit> {
     Some(result)
 }
 
-fn usable(matching: &Matching, best: &[Option<usize>], first: u64, last: u64) -> Vec<(f64, f64)> {
-    let steps = matching.a.as_slice().iter().zip(best).filter(|(a, _)| (first..=last).contains(a));
-    steps
-        .filter_map(|(a, best)| best.map(|b| (*a, b)))
-        .filter(|(_, b)| !matching.at_edge(*b))
-        .map(|(a, b)| (a as f64, matching.b.as_slice()[b] as f64))
+/// (step of A, best step of B between the searched ones) without the matches at an end of the search: on the searched steps
+/// alone most resamples would agree to the last digit, and an interval say nothing.
+fn usable(
+    matching: &Matching,
+    (best, steps): (&[Option<usize>], &[f64]),
+    first: u64,
+    last: u64,
+) -> Vec<(f64, f64)> {
+    let all = matching.a.as_slice().iter().zip(best.iter().zip(steps));
+    let away = |best: &Option<usize>| best.is_some_and(|best| !matching.at_edge(best));
+    all.filter(|(a, (best, _))| (first..=last).contains(*a) && away(best))
+        .map(|(a, (_, step))| (*a as f64, *step))
         .collect()
 }
 

@@ -201,7 +201,10 @@ impl Errors {
 fn resolution(points: &[(f64, f64)], searched: &Steps, scale: fn(f64) -> f64) -> f64 {
     let steps = searched.as_slice();
     let spacing = |y: f64| {
-        let i = searched.position(y as u64).unwrap_or(0);
+        let i = steps.partition_point(|&step| (step as f64) < y);
+        let before = i.saturating_sub(1);
+        // the searched step that is nearest
+        let i = if i == steps.len() || y - (steps[before] as f64) < steps[i] as f64 - y { before } else { i };
         let (low, high) = (steps[i.saturating_sub(1)] as f64, steps[(i + 1).min(steps.len() - 1)] as f64);
         (scale(high) - scale(low.max(0.5))) / 2.0
     };
