@@ -34,14 +34,18 @@ fn candidates(setting: &Setting) -> [Baseline; 4] {
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let setting = &ISOTROPIC;
     let layers = lab.layers(setting.network)?;
-    let at = |layer: u64| -> Result<Vec<Curve>> {
+    let with = |layer: u64, choose: fn(Baseline) -> Baseline| -> Result<Vec<Curve>> {
         let layer = layer.min(layers.last());
-        candidates(setting).map(|baseline| by_length(lab, setting, baseline, layer)).into_iter().collect()
+        let candidates = candidates(setting).map(choose);
+        candidates.map(|baseline| by_length(lab, setting, baseline, layer)).into_iter().collect()
     };
+    let at = |layer: u64| with(layer, |baseline| baseline);
     let shown = [2, 3, layers.last()];
     let [nothing, third, last] = [at(shown[0])?, at(shown[1])?, at(shown[2])?];
     let begun = setting.middle(lab)?.map_or(3, |(first, _)| first);
     let first = at(begun)?;
+    // the steps of the authors' code
+    let third_by_authors = with(shown[1], Baseline::by_authors)?;
 
     let early = nothing.iter().map(|c| over(lab, c, |_| true));
     let early = early.max_by(|a, b| a.value.total_cmp(&b.value)).expect("four of them");
@@ -52,6 +56,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.claim("ols-first", ahead(&third), AtLeast(0.0))
         .says(format!("Layer 3: SimW with OLS minus SimW with Newton, mean over t = 1…{FEW}"))
         .quoted("when provided few examples, Transformers are more similar to OLS")
+        .authors(ahead(&third_by_authors))
         .also(&format!("{}: {begun}", Reading::OUR_LAYERS), ahead(&first))
         .why(format!(
             "With so few pairs both are close to that layer: SimW is {:.3} with OLS and {:.3} with Newton at its best step, which \
@@ -69,6 +74,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
             "Layer 3: SimW with Newton minus that with the next best candidate, mean over t = {DIM}…{LAST}"
         ))
         .quoted("but soon become most similar to the Iterative Newton's Method")
+        .authors(ahead(&third_by_authors))
         .also(&format!("{}: {begun}", Reading::OUR_LAYERS), ahead(&first));
     note.claim("ols-last", over(lab, &last[OLS], |t| t >= 2), AtLeast(0.95))
         .says("Last layer: mean SimW with OLS over t ≥ 2")
