@@ -79,14 +79,16 @@ impl Distances {
         });
         let best = nearest(&(0..count).collect::<Vec<_>>());
         let step = |best: &Option<usize>| best.map_or(f64::NAN, |i| other.steps.as_slice()[i] as f64);
+        let steps = |best: &Vec<Option<usize>>| best.iter().map(step).collect::<Vec<f64>>();
+        let resampled: Vec<Vec<Option<usize>>> = resampled.collect();
         Matching {
             a: self.steps.clone(),
             b: other.steps.clone(),
             similarity: vec![f64::NAN; best.len()],
-            interpolated: best.iter().map(step).collect(),
+            interpolated: steps(&best),
             best,
-            resampled: resampled.collect(),
-            resampled_interpolated: Vec::new(),
+            resampled_interpolated: resampled.iter().map(steps).collect(),
+            resampled,
         }
     }
 }

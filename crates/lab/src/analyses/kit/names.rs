@@ -13,6 +13,9 @@ pub fn of(names: &[&str]) -> String {
     if let Some(seeds) = seeds(names) {
         return seeds;
     }
+    if let Some((first, seeds)) = names.split_first().and_then(|(first, rest)| Some((first, seeds(rest)?))) {
+        return format!("{} and {seeds}", one(first));
+    }
     if let Some(widths) = widths(names) {
         return widths;
     }
@@ -108,6 +111,7 @@ mod tests {
         assert_eq!(of(&["r7", "r1"]), "R1 and R7");
         assert_eq!(of(&["r1", "r7", "r7-wide"]), "R1, R7 and R7, wide");
         assert_eq!(of(&["r1-fast", "r1-seed1", "r1-seed2"]), "R1 by Muon, seeds 0–2");
+        assert_eq!(of(&["r1", "r1-fast", "r1-seed1"]), "R1 and R1 by Muon, seeds 0–1");
         assert_eq!(of(&["r6-8", "r6-16"]), "R6, 8, 16 wide");
         assert_eq!(of(&["r1-along"]), "R1 during training");
         assert_eq!(of(&["miniature"]), "miniature");
@@ -116,7 +120,7 @@ mod tests {
         assert_eq!(with_recipe(&["r4"], &[]), "R4");
         assert_eq!(with_recipe(&["r4"], &[fast("r4")]), "R4 (fast recipe)");
         assert_eq!(with_recipe(&["r1", "r7"], &[fast("r7")]), "R1 and R7 (R7: fast recipe)");
-        assert_eq!(with_recipe(&["r2"], &[cut.clone()]), "R2 (425,000 of 500,001 steps)");
+        assert_eq!(with_recipe(&["r2"], std::slice::from_ref(&cut)), "R2 (425,000 of 500,001 steps)");
         let both = with_recipe(&["r2", "r4"], &[cut, fast("r4")]);
         assert_eq!(both, "R2 and R4 (R2: 425,000 of 500,001 steps; R4: fast recipe)");
         let ours = [fast("r1-fast"), fast("miniature")];

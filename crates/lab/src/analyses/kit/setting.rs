@@ -99,7 +99,7 @@ pub const ISOTROPIC: Setting = Setting {
     words: "isotropic inputs, d=20",
     data: Data { function: "linear", inputs: "gaussian", dim: DIM, points: POINTS },
     layers: (3, 9),
-    weight_prompts: 128,
+    weight_prompts: 64,
     exact: Baseline::new("OLS", "ols", "1"),
     newton: Baseline::new("Newton", "newton", "0..=30").authors(AUTHORS_NEWTON),
     gd: Baseline::new("GD", "gd", HALF_OCTAVES).authors(AUTHORS_GD),
@@ -112,7 +112,6 @@ pub const SKEWED: Setting = Setting {
     network: "r2",
     words: "ill-conditioned inputs (κ=100, a random basis per prompt), d=20",
     data: Data { inputs: "skewed:kappa=100", ..ISOTROPIC.data },
-    weight_prompts: 64,
     gd: Baseline::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES).authors(AUTHORS_GD).authors_solver("gd"), // η = .01, which diverges on some prompts (E7)
     bfgs: Baseline::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=80"),
     lbfgs: Baseline::new(
@@ -139,7 +138,6 @@ pub const ONE_HEAD: Setting = Setting {
     network: "r4",
     who: "Transformer (1 head)",
     words: "one head per layer, isotropic inputs, d=20",
-    weight_prompts: 64,
     ..ISOTROPIC
 };
 

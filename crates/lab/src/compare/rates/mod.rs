@@ -256,7 +256,8 @@ mod tests {
     #[test]
     fn each_of_the_four_shapes_is_recognised() {
         let grid = || Steps::range(0, 4000);
-        let made: [(Shape, fn(u64) -> u64); 4] = [
+        type Best = fn(u64) -> u64;
+        let made: [(Shape, Best); 4] = [
             (Shape::Line, |a| 30 * a + 11),
             (Shape::Exponential, |a| (8.0 * (0.6 * a as f64).exp()).round() as u64),
             (Shape::Power, |a| (0.3 * (a as f64).powf(3.5)).round() as u64),

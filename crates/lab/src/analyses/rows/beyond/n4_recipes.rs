@@ -103,9 +103,9 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
 }
 
 fn is_there(lab: &Lab, recipe: &Recipe) -> bool {
-    let known = |name: &&str| crate::networks::models::named(name).is_ok();
+    let known = |name: &str| crate::networks::models::named(name).is_ok();
     let asked = Analysis { needs: recipe.networks, ..Analysis::BEYOND };
-    recipe.networks.iter().all(|name| known(&name)) && lab.missing(&asked).is_empty()
+    recipe.networks.iter().all(|name| known(name)) && lab.missing(&asked).is_empty()
 }
 
 /// The statements of F3 and F2 for one recipe.

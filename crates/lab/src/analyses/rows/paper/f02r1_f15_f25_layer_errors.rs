@@ -5,7 +5,7 @@ use crate::analyses::kit::distances::{Centre, Distances};
 use crate::analyses::kit::notebook::Entry;
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::{DEEP, MIDDLE_RULE, SKEWED};
-use crate::compare::rates::fit_rate;
+use crate::compare::rates::{BEYOND_DOUBT, fit_rate};
 use crate::findings::Reading;
 use crate::stats::median_of;
 
@@ -98,7 +98,7 @@ pub fn layer_errors(lab: &Lab, note: &mut Notebook, setting: &Setting, said: &Sa
             "newton-alike",
             setting.newton.label,
             &newton_steps,
-            said.newton.map_or(Bound::None, |_| AtLeast(0.0)),
+            said.newton.map_or(Bound::None, |_| Bound::Beyond(BEYOND_DOUBT)),
             said.newton,
         ),
         ("gd-slower", setting.gd.label, &gd_steps, said.gd.map_or(Bound::None, |_| AtMost(0.0)), said.gd),
@@ -112,7 +112,7 @@ pub fn layer_errors(lab: &Lab, note: &mut Notebook, setting: &Setting, said: &Sa
         quote(note.claim(name, line(paper), bound), quoted)
             .says(format!(
                 "{label} steps to the median error of layers {} to {} at t=40: BIC of an exponential less that of a line; the same \
-                 rate is a line, above 0, and a faster one is none",
+                 rate is a line, above {BEYOND_DOUBT} beyond doubt, and a faster one is none",
                 paper.0, paper.1
             ))
             .also(Reading::OUR_LAYERS, setting.middle(lab)?.map_or(Estimate::NONE, line))

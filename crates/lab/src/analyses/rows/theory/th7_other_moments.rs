@@ -44,12 +44,12 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .ours("Other coefficients, another polynomial")
         .kind(Kind::Reference);
     let average = |of: &[f64]| (of.iter().sum::<f64>() / of.len() as f64).max(1e-17);
-    let points = |pick: &dyn Fn(&(Vec<f64>, Vec<f64>)) -> f64| -> Vec<(f64, f64)> {
-        off.iter().enumerate().map(|(layer, of)| ((layer + 1) as f64, pick(of))).collect()
-    };
+    let by_layer = |values: Vec<f64>| (1u32..).map(f64::from).zip(values).collect::<Vec<(f64, f64)>>();
+    let own = by_layer(off.iter().map(|of| average(&of.0)).collect());
+    let newtons = by_layer(off.iter().map(|of| average(&of.1)).collect());
     let curves = [
-        Series::new("from their polynomial", points(&|of| average(&of.0))).markers(),
-        Series::new("from Newton's iterate", points(&|of| average(&of.1))).dashed(),
+        Series::new("from their polynomial", own).markers(),
+        Series::new("from Newton's iterate", newtons).dashed(),
     ];
     let caption = format!(
         "Relative distance of the hidden states T x, mean over {} prompts of {LAST} pairs, each with coefficients of its own.",
