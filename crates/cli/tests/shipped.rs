@@ -49,8 +49,11 @@ fn a_run_becomes_a_model_and_a_damaged_model_is_refused() {
     let again = done_json(at, "models show r1-relu --json");
     assert_eq!(card, again, "what is shipped can be added once more");
     refused_with(at, "models add r1-relu models/r1-relu", &["checkpoint.safetensors"]);
+    refused_with(at, "reproduce --only Q10 --out q10 --prompts 16", &["models/r1-fast"]);
+    done(at, &format!("models add r1-fast {run} --predictions"));
     let asked = "reproduce --only Q10 --out q10 --prompts 16";
-    ended(at, &format!("{asked} --strict"), 1); // a tiny network learns nothing
+    ended(at, asked, 0);
+    ended(at, "reproduce --only Q6 --out q6 --prompts 16 --strict", 1); // a tiny network learns nothing
     refused_with(at, &format!("{asked} --seed 1"), &["models/r1-relu"]);
 
     let path = at.join("models/r1/checkpoint.safetensors");

@@ -299,9 +299,13 @@ fn a_network_that_runs_newton_is_found_to() {
 fn a_network_that_runs_gradient_descent_is_found_to() {
     let descends = || StandIn::new("gd", &[0, 20, 40, 60, 80, 100, 120, 140, 160]);
     let found = run(row("F3"), &lab(descends, 64)).unwrap();
-    for id in ["F3.gd-exponential", "F3.gd-jump"] {
-        assert_eq!(claim(&found, id).verdict, Verdict::Fails, "{:?}", claim(&found, id));
-    }
+    assert_eq!(claim(&found, "F3.gd-jump").verdict, Verdict::Fails);
+    // on seven matches a power law is as good as a line, so that the exponential is not refuted beyond doubt
+    let exponential = claim(&found, "F3.gd-exponential");
+    assert_ne!(exponential.verdict, Verdict::Holds, "{exponential:?}");
+    let against_a_line =
+        exponential.readings.iter().find(|reading| reading.by.contains("line alone")).unwrap();
+    assert!(against_a_line.interval.is_some_and(|(_, high)| high < 0.0), "{exponential:?}");
 }
 
 #[test]
@@ -315,11 +319,14 @@ fn noise_on_the_predictions_turns_verdicts() {
 }
 
 #[test]
-fn a_network_that_never_begins_fails_its_claims_without_an_error() {
+fn a_network_that_never_begins_settles_nothing_and_is_no_error() {
     let idle = || StandIn::new("gd", &[0, 0, 0]);
     let found = run(row("F3"), &lab(idle, 24)).unwrap();
     assert!(claim(&found, "F3.newton-slope").measured.is_nan());
-    assert_eq!(claim(&found, "F3.newton-slope").verdict, Verdict::Fails);
+    for id in ["F3.newton-slope", "F3.newton-linear", "F3.gd-exponential"] {
+        assert_eq!(claim(&found, id).verdict, Verdict::Unsettled);
+    }
+    assert_eq!(claim(&found, "F3.last-layer").verdict, Verdict::Fails);
 }
 
 #[test]
@@ -366,7 +373,10 @@ fn what_is_shipped_was_trained_by_the_experiments_that_are_shipped() {
         if std::path::Path::new(&plan).exists() {
             found += 1;
             let card = Card::read(format!("{root}/models/{}", network.name).as_ref()).unwrap();
-            let experiment = read(format!("{root}/experiments/{}.toml", card.experiment));
+            // seeds are trained by one experiment, and have a file each to be trained again
+            let by_the_paper = card.experiment == network.name;
+            let name = if by_the_paper { card.experiment } else { network.experiment() };
+            let experiment = read(format!("{root}/experiments/{name}.toml"));
             // The name of a run does not depend on when checkpoints were taken, unless its file says so.
             assert_eq!(read(plan).hash(), experiment.hash(), "{}", network.name);
         }

@@ -192,7 +192,7 @@ impl Kind {
 /// use lab::prelude::*;
 ///
 /// let claim = Claim::new("F26.slope", Kind::Paper, "doublings per step", 0.52, Bound::Within(0.45, 0.55));
-/// assert_eq!(claim.quoted("one in two steps").interval(0.48, 0.56).verdict, Verdict::Holds);
+/// assert_eq!(claim.quoted("one in two steps").interval(0.48, 0.54).verdict, Verdict::Holds);
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Claim {

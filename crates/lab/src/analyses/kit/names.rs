@@ -124,6 +124,6 @@ mod tests {
         let both = with_recipe(&["r2", "r4"], &[cut, fast("r4")]);
         assert_eq!(both, "R2 and R4 (R2: 425,000 of 500,001 steps; R4: fast recipe)");
         let ours = [fast("r1-fast"), fast("miniature")];
-        assert_eq!(with_recipe(&["r1-fast", "miniature"], &ours), "R1 by Muon and miniature");
+        assert_eq!(with_recipe(&["r1-fast", "miniature"], &ours), "miniature and R1 by Muon");
     }
 }

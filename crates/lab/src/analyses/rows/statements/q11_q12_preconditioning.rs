@@ -31,7 +31,7 @@ pub const ROWS: &[Analysis] = &[
         title: "Is preconditioned gradient descent still linear where Newton is superlinear?",
         summary: "On isotropic inputs, with the best fixed preconditioner and the best step size: by how many e-folds a step lowers the \
               error late, over the same at half as many steps. A linear (geometric) rate has 1. Newton's steps, on the same \
-              prompts, double theirs. (For the Transformer's layers see F2.)",
+              prompts, double theirs. F2 asks the Transformer's layers.",
         run: still_linear,
         ..Analysis::STATEMENT
     },
