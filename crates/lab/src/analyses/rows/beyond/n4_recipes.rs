@@ -40,7 +40,7 @@ const fn recipe(
 }
 
 /// All recipes; those whose networks are not there are left out. The first of a task is the paper's.
-const RECIPES: [Recipe; 6] = [
+static RECIPES: [Recipe; 6] = [
     recipe("r1-paper", "R1, the paper's recipe", &ISOTROPIC, &["r1"]),
     recipe("r1-muon", "R1, Muon, five seeds", &ISOTROPIC, &SEEDS),
     recipe("r2-paper", "R2, the paper's recipe to step 425,000", &SKEWED, &["r2"]),
