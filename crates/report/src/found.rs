@@ -44,8 +44,10 @@ fn main_value(findings: &[Findings]) -> Option<String> {
     let claim =
         headline.claims.iter().filter_map(shown).find(|claim| matches!(claim.bound, Bound::Within(..)))?;
     let interval = claim.interval.map_or(String::new(), |interval| format!(" {}", interval_text(interval)));
-    let (network, statement) = (&claim.network, claim.statement.trim_end_matches('.'));
-    Some(format!("{network}, {statement}: {}{interval}", format_number(claim.measured)))
+    // what is compared with what stands before the last colon
+    let statement = claim.statement.rsplit(": ").next().unwrap_or_default().trim_end_matches('.');
+    let of = if claim.network.is_empty() { String::new() } else { format!(" in {}", claim.network) };
+    Some(format!("{statement}{of}: {}{interval}", format_number(claim.measured)))
 }
 
 /// To what the failures of the paper's statements are laid, in brackets.
@@ -53,9 +55,9 @@ fn laid(findings: &[Findings]) -> String {
     let causes = by_cause(papers(findings).filter(|claim| claim.verdict == Verdict::Fails));
     let parts: Vec<String> = causes
         .iter()
-        .filter_map(|(cause, claims)| Some(format!("{} {}", claims.len(), (*cause)?.words())))
+        .filter_map(|(cause, claims)| Some(format!("{} {}", claims.len(), (*cause)?.word())))
         .collect();
-    if parts.is_empty() { String::new() } else { format!(" [{}]", parts.join(", ")) }
+    if parts.is_empty() { String::new() } else { format!(" (laid to: {})", parts.join(", ")) }
 }
 
 /// Failing claims by what they are laid to, in reading order; those of nobody's statement last.

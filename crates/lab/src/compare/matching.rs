@@ -20,7 +20,7 @@ pub struct Matching {
     pub best: Vec<Option<usize>>,
     /// The similarity there.
     pub similarity: Vec<f64>,
-    /// The best step between the searched ones: see [`optimum`]. NaN where there is none.
+    /// The best step between the searched ones: the vertex of the parabola through it and its neighbours. NaN where there is none.
     pub interpolated: Vec<f64>,
     /// `best` under each resampling of the prompts; empty until [`bootstrap`] fills it.
     pub resampled: Vec<Vec<Option<usize>>>,

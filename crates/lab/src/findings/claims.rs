@@ -104,6 +104,15 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Without its letter.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cause::Network => "the network",
+            Cause::Protocol => "the protocol",
+            Cause::Paper => "the paper",
+        }
+    }
+
     /// As a reader meets it.
     pub fn words(self) -> &'static str {
         match self {

@@ -60,7 +60,7 @@ pub fn with_recipe(names: &[&str], others: &[(&str, Recipe)]) -> String {
 pub fn named_after_paper(name: &str) -> bool {
     match name.split_once('-') {
         None => name != MINIATURE,
-        Some((_, special)) => special.parse::<usize>().is_ok() || special == "wide",
+        Some((_, special)) => special.parse::<usize>().is_ok() || ["wide", "relu"].contains(&special),
     }
 }
 
