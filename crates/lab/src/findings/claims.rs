@@ -340,7 +340,7 @@ impl Claim {
             }
             (.., Some(reading)) => {
                 let words = format!(
-                    "The network was trained as the paper's was, and by {} it is {}, which does not hold either.",
+                    "The network, one seed, was trained by the paper's recipe, and by {} it is {}, which does not hold either.",
                     reading.by,
                     short(reading.measured)
                 );
@@ -349,7 +349,9 @@ impl Claim {
             (_, None, None) if self.network.is_empty() => {
                 (Cause::Paper, "No network and no choice of ours is involved.".into())
             }
-            (_, None, None) => (Cause::Paper, "The network was trained as the paper's was.".into()),
+            (_, None, None) => {
+                (Cause::Paper, "The network, one seed, was trained by the paper's recipe.".into())
+            }
         };
         self.cause = Some(cause);
         words
