@@ -10,7 +10,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F9",
         paper: Some(("Figure 9", "A.2.2")),
         order: 90,
-        seconds: 105.6,
+        seconds: 52.8,
         cost: Cost::Minutes,
         title: "Do induced weights show the same trends?",
         summary: "After each prefix a layer answers 200 fresh queries; the weights that fit its answers are compared with the \

@@ -14,7 +14,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F20",
         paper: Some(("Figure 20", "A.3.3")),
         order: 200,
-        seconds: 25.1,
+        seconds: 34.4,
         title: "Two-layer ReLU networks: is the Transformer exponentially faster than gradient descent?",
         summary: "A Transformer trained on functions that are two-layer ReLU networks, against gradient descent on a network of the \
                   same shape fitted to the pairs read. Steps double along the axis, so that a straight line means exponentially \
@@ -28,7 +28,7 @@ pub const ROWS: &[Analysis] = &[
         id: "F21",
         paper: Some(("Figure 21", "A.3.3")),
         order: 210,
-        seconds: 30.5,
+        seconds: 39.7,
         title: "Two-layer tanh networks: do the first layers only prepare?",
         summary: "The same with tanh. The paper finds that the first five layers only prepare, and that similarities are lower \
                   than for linear functions, as two fitted networks may be different optima.",
