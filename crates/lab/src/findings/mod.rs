@@ -6,16 +6,18 @@ mod counts;
 mod figure;
 pub mod numbers;
 mod table;
+mod verdicts;
 
 use serde::{Deserialize, Serialize};
 
 pub use answer::answer;
-pub use claims::{Bound, Cause, Claim, Kind, Reading, Verdict, Words};
+pub use claims::{Claim, Kind};
 pub use counts::Counts;
 pub use figure::{
     At, Axis, Block, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke,
 };
 pub use table::Table;
+pub use verdicts::{Bound, Cause, Reading, Verdict, Words};
 
 /// Where a report has the findings of an analysis, in reading order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

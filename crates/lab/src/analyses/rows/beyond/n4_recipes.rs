@@ -39,7 +39,7 @@ const fn recipe(
     Recipe { id, words, task, networks }
 }
 
-/// All recipes; those whose networks are not there are left out. The first of a task is the paper's.
+/// All recipes. The first of a task is the paper's.
 static RECIPES: [Recipe; 6] = [
     recipe("r1-paper", "R1, the paper's recipe", &ISOTROPIC, &["r1"]),
     recipe("r1-muon", "R1, Muon, five seeds", &ISOTROPIC, &SEEDS),
@@ -78,19 +78,11 @@ impl Measured {
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let mut found: Vec<Measured> = Vec::new();
-    for task in RECIPES.chunk_by(|one, next| one.task.network == next.task.network) {
-        let there: Vec<&Recipe> = task.iter().filter(|recipe| is_there(lab, recipe)).collect();
-        // one recipe alone has nothing to be compared with
-        if there.len() < 2 {
-            continue;
-        }
-        for recipe in there {
-            lab.say(recipe.words);
-            let measure =
-                |name: &&'static str| Trained::measure(lab, &Setting { network: name, ..*recipe.task });
-            let trained = recipe.networks.iter().map(measure).collect::<Result<_>>()?;
-            found.push(Measured { recipe, trained });
-        }
+    for recipe in &RECIPES {
+        lab.say(recipe.words);
+        let measure = |name: &&'static str| Trained::measure(lab, &Setting { network: name, ..*recipe.task });
+        let trained = recipe.networks.iter().map(measure).collect::<Result<_>>()?;
+        found.push(Measured { recipe, trained });
     }
     for of in &found {
         judge(note, of);
@@ -103,68 +95,60 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     Ok(())
 }
 
-fn is_there(lab: &Lab, recipe: &Recipe) -> bool {
-    let known = |name: &str| crate::networks::models::named(name).is_ok();
-    let asked = Analysis { needs: recipe.networks, ..Analysis::BEYOND };
-    recipe.networks.iter().all(|name| known(name)) && lab.missing(&asked).is_empty()
-}
-
 /// The statements of F3 and F2 for one recipe.
 fn judge(note: &mut Notebook, of: &Measured) {
     let Recipe { id, words, networks, .. } = of.recipe;
-    let mut claim = |name: &str, says: &str, value: Estimate, bound: Bound, expected: &str| {
+    let claims = [
+        (
+            "line",
+            "a line fits the best Newton steps better than an exponential (layers 3 to 9, BIC difference)",
+            of.over(|t| t.newton.evidence(Trend::Linear)),
+            Bound::Beyond(BEYOND_DOUBT),
+            "As F3.newton-linear",
+        ),
+        (
+            "slope",
+            "Newton steps per layer (layers 3 to 9)",
+            of.slope(),
+            Within(2.5, 3.5),
+            "As F3.newton-slope",
+        ),
+        (
+            "exponential",
+            "an exponential fits the best GD steps better than a line, a power law or a parabola (layers 3 to 9, BIC difference)",
+            of.over(|t| t.gd.evidence(Trend::Exponential)),
+            Bound::Beyond(BEYOND_DOUBT),
+            "As F3.gd-exponential",
+        ),
+        ("doublings", "doublings of GD steps per layer (layers 3 to 9)", of.doublings(), Bound::None, ""),
+        (
+            "similar",
+            "SimE of the last layer with its best Newton step",
+            of.over(|t| t.newton.last_similarity()),
+            AtLeast(0.99),
+            "As F3.last-layer",
+        ),
+        (
+            "last-step",
+            "best Newton step of the last layer",
+            of.over(|t| t.newton.last_step()),
+            Within(18.0, 24.0),
+            "As F3.last-step",
+        ),
+        (
+            "superlinear",
+            "growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 (layers 3 to 8)",
+            of.over(|t| t.superlinear),
+            AtLeast(0.0),
+            "As F2",
+        ),
+    ];
+    for (name, says, value, bound, expected) in claims {
         note.claim(&format!("{id}-{name}"), value, bound)
             .asks(networks)
             .says(format!("{words}: {says}"))
             .ours(expected);
-    };
-    let line = of.over(|t| t.newton.evidence(Trend::Linear));
-    claim(
-        "line",
-        "a line fits the best Newton steps better than an exponential (layers 3 to 9, BIC difference)",
-        line,
-        Bound::Beyond(BEYOND_DOUBT),
-        "As F3.newton-linear",
-    );
-    claim(
-        "slope",
-        "Newton steps per layer (layers 3 to 9)",
-        of.slope(),
-        Within(2.5, 3.5),
-        "As F3.newton-slope",
-    );
-    let exponential = of.over(|t| t.gd.evidence(Trend::Exponential));
-    claim(
-        "exponential",
-        "an exponential fits the best GD steps better than a line, a power law or a parabola (layers 3 to 9, BIC difference)",
-        exponential,
-        Bound::Beyond(BEYOND_DOUBT),
-        "As F3.gd-exponential",
-    );
-    claim("doublings", "doublings of GD steps per layer (layers 3 to 9)", of.doublings(), Bound::None, "");
-    let similar = of.over(|t| t.newton.last_similarity());
-    claim(
-        "similar",
-        "SimE of the last layer with its best Newton step",
-        similar,
-        AtLeast(0.99),
-        "As F3.last-layer",
-    );
-    claim(
-        "last-step",
-        "best Newton step of the last layer",
-        of.over(|t| t.newton.last_step()),
-        Within(18.0, 24.0),
-        "As F3.last-step",
-    );
-    let superlinear = of.over(|t| t.superlinear);
-    claim(
-        "superlinear",
-        "growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 (layers 3 to 8)",
-        superlinear,
-        AtLeast(0.0),
-        "As F2",
-    );
+    }
 }
 
 /// Whether a recipe has the rate of the paper's.

@@ -1,5 +1,6 @@
 //! A trained network held against Newton and gradient descent, for rows that compare trainings.
 
+use crate::analyses::kit::distances::Distances;
 use crate::analyses::kit::prelude::*;
 use crate::stats::median_of;
 
@@ -24,13 +25,9 @@ impl Trained {
         let (prompts, layers) = (setting.prompts(lab)?, setting.layers(lab)?);
         let error = |&layer: &u64| (layer as f64, lab.error(&layers, &prompts, layer, LAST).value);
         let (first, last) = SUPERLINEAR;
-        // the layer before the first is where its improvement starts from
-        let squared: Vec<Vec<f64>> =
-            (first - 1..=last).map(|layer| layers.squared_errors(&prompts, layer, LAST)).collect();
+        let distances = Distances::from_labels(&layers, &prompts);
         let superlinear = bootstrap(lab.seed, prompts.count(), |chosen| {
-            let logs: Vec<f64> = squared.iter().map(|e| median_of(e, chosen).ln()).collect();
-            let removed = logs.windows(2).enumerate().map(|(i, w)| (i as f64, w[0] - w[1]));
-            line(&removed.collect::<Vec<_>>()).1
+            line(&distances.removed(first, last, chosen, median_of)).1
         });
         Ok(Trained {
             newton: setting.errors(lab, setting.newton)?,
