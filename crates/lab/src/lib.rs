@@ -49,6 +49,7 @@ pub mod prelude;
 pub mod registry;
 pub mod stats;
 mod tensors;
+pub mod text;
 
 pub use compare::Comparison;
 pub use data::prompts::{Prompts, Questions, Task};

@@ -7,7 +7,9 @@ use lab::findings::numbers::counted;
 use lab::findings::{Bound, Claim, Findings, Kind, Reading, Verdict, Words};
 
 use crate::found::{found, judged_by};
-use crate::text::{format_number, wrap_by};
+use lab::text::wrap_by;
+
+use crate::text::format_number;
 
 /// A verdict in one word, as a sign that needs no colour, and as an ANSI colour.
 pub fn verdict_marks(verdict: Verdict) -> (&'static str, &'static str, &'static str) {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use lab::text::wrap_by;
+
 /// Makes `text` safe inside XML and HTML, in element content and in double-quoted attributes alike.
 ///
 /// The only place where text from findings is escaped. Control characters, which XML 1.0 cannot carry, become `�`.
@@ -141,21 +143,6 @@ pub fn text_width(text: &str, size: f64, weight: Weight) -> f64 {
 /// Breaks `text` at spaces into lines no wider than `width`; a single word may be wider.
 pub fn wrap(text: &str, width: f64, size: f64, weight: Weight) -> Vec<String> {
     wrap_by(text, width, |line| text_width(line, size, weight))
-}
-
-/// Breaks `text` at spaces into lines whose `measure` is at most `width`; a single word may exceed it.
-pub fn wrap_by(text: &str, width: f64, measure: impl Fn(&str) -> f64) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if measure(&format!("{line} {word}")) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_string()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
 use crate::stats::mean;
+use crate::text::wrap_by;
 
 /// `card.toml` in a network's folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -161,7 +162,8 @@ impl Card {
     /// The card in words, as Markdown.
     pub fn text(&self) -> String {
         let least = self.bayes_loss.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
-        let remark = if self.remark.is_empty() { String::new() } else { format!("\n{}\n", self.remark) };
+        let lines = wrap_by(&self.remark, 120.0, |line| line.chars().count() as f64);
+        let remark = if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) };
         let shipped = self.evaluation.as_ref().map_or(String::new(), |found| {
             let ([loss, low, high], [error, least, most]) = (found.mean_loss, found.last_error_over_d);
             format!(
