@@ -36,6 +36,8 @@ pub mod probe;
 
 pub mod compare;
 
+pub mod fingerprint;
+
 pub mod analyses;
 
 pub mod findings;

@@ -1,0 +1,305 @@
+//! Spectral fingerprints: what a learner does to each eigen-direction of S = XᵀX, step by step.
+//!
+//! Similarity of errors cannot tell Newton from gradient descent with enough steps. The weights that a learner's answers
+//! imply can: GD, Newton and all their kin answer with w = f(S) w_OLS, and differ in the filter f. Newton from αS has
+//! f(λ) = 1−(1−αλ²)^(2ᵏ), GD 1−(1−ηλ)ᵐ, and Newton from ηI 1−(1−ηλ)^(2ᵏ): gradient descent with 2ᵏ steps, exactly.
+//!
+//! asked: prompts in the eigenbasis; filter: f with its knots; shape: its exponent; return_map: from step to step; degree:
+//! how many products with S there must have been; naming: which of some algorithms; linearity: in the query and the labels;
+//! shown: tables, figures and arrays; plan: the whole by name, for `iclab fingerprint`.
+//!
+//! ```
+//! use lab::fingerprint::{Asked, Fingerprint, Options, Scale};
+//! use lab::prelude::*;
+//!
+//! let questions = Task::new("linear", "gaussian", 5, 16)?.questions(Seed(0), "eval", 0, 64, vec![15], 10);
+//! let asked = Asked::fresh(questions, Scale::One)?;
+//! let newton = solvers::build("newton:start=identity")?;
+//! let found = Fingerprint::of(&*newton, &Steps::range(0, 6), &asked, &Options { knots: 8, ..Options::default() })?;
+//! let after = &found.lengths[0]; // after 15 pairs
+//! let map = after.maps[2].expect("from step 2 to step 3");
+//! assert!((map.a.value - 2.0).abs() < 0.05 && (map.b.value - 1.0).abs() < 0.05); // f ← 2f − f²
+//! # Ok::<(), Error>(())
+//! ```
+
+mod asked;
+mod degree;
+mod filter;
+mod linearity;
+mod naming;
+
+mod return_map;
+mod shape;
+
+use rayon::prelude::*;
+
+pub use asked::{Answers, Asked, Scale};
+pub use filter::Knots;
+pub use linearity::Linearity;
+pub use naming::{Candidate, Named, Naming};
+
+use crate::data::seed::Seed;
+use crate::error::{Error, Result};
+use crate::learners::steps::Steps;
+use crate::learners::{Learner, Unit};
+use crate::registry::Id;
+use crate::stats::{Estimate, RESAMPLES, interval, median_of, multiplicities};
+use filter::{EIGENVALUES_PER_KNOT, Part, evidence, fit, parts};
+
+/// How a fingerprint is taken.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Eigenvalues at which filters are measured.
+    pub knots: usize,
+    /// Of resampled prompts.
+    pub seed: Seed,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { knots: 12, seed: Seed(0) }
+    }
+}
+
+/// What a learner does to each eigen-direction, after each of its steps and some numbers of pairs.
+#[derive(Clone, Debug)]
+pub struct Fingerprint {
+    /// Whose.
+    pub learner: Id,
+    /// What a step is.
+    pub unit: Unit,
+    /// Its steps.
+    pub steps: Steps,
+    /// Prompts it was taken from.
+    pub prompts: usize,
+    /// After each number of pairs, ascending.
+    pub lengths: Vec<AfterPairs>,
+}
+
+/// A fingerprint after one number of pairs. Intervals are over resampled prompts.
+#[derive(Clone, Debug)]
+pub struct AfterPairs {
+    /// Pairs read, t.
+    pub pairs: usize,
+    /// Eigenvalues at which filters are measured.
+    pub knots: Knots,
+    /// f `[s][k]`.
+    pub filters: Vec<Vec<Estimate>>,
+    /// ‖w − w_OLS‖² over ‖w_OLS‖² `[s]`: what is still to do.
+    pub remaining: Vec<Estimate>,
+    /// Share of w − w_OLS that no filter explains `[s]`, fitted on half of the prompts and judged on the other half.
+    pub unexplained: Vec<Estimate>,
+    /// Share of ‖w‖² outside of the directions that the pairs have read `[s]`; empty when t ≥ d or queries are not fresh.
+    pub outside: Vec<f64>,
+    /// Shape of the filter `[s]`; none where it has not begun or is done.
+    pub shapes: Vec<Option<Shape>>,
+    /// From each recorded step to the next `[s−1]`; none where filters say too little.
+    pub maps: Vec<Option<ReturnMap>>,
+    /// Lowest degree of a polynomial that comes as close to w_OLS, median over prompts `[s]`; none where no degree is enough,
+    /// empty when queries are not fresh.
+    pub degrees: Vec<Option<usize>>,
+}
+
+/// f(λ) = 1 − exp(−(λ/λ_c)^p)
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// p: near 1 for GD and Newton from ηI, near 2 for Newton from αS.
+    pub exponent: Estimate,
+    /// λ_c: where f is 1 − 1/e.
+    pub cutoff: Estimate,
+}
+
+/// f_{s+1} = a f_s − b f_s²
+#[derive(Clone, Copy, Debug)]
+pub struct ReturnMap {
+    /// a: 2 for a Newton iteration.
+    pub a: Estimate,
+    /// b: 1 for a Newton iteration.
+    pub b: Estimate,
+    /// r of f_{s+1} = 1 − (1−f_s)^r.
+    pub order: Estimate,
+}
+
+impl Fingerprint {
+    /// Asks a learner and takes its fingerprint.
+    pub fn of(learner: &dyn Learner, steps: &Steps, asked: &Asked, options: &Options) -> Result<Fingerprint> {
+        let answers = asked.ask(learner, steps)?;
+        Fingerprint::from_answers(learner, &answers, asked, options)
+    }
+
+    /// Takes the fingerprint of answers that `learner` gave.
+    pub fn from_answers(
+        learner: &dyn Learner,
+        answers: &Answers,
+        asked: &Asked,
+        options: &Options,
+    ) -> Result<Fingerprint> {
+        let per_length = (0..asked.lengths.len()).map(|l| AfterPairs::of(asked, answers, l, options));
+        Ok(Fingerprint {
+            learner: learner.id(),
+            unit: learner.unit(),
+            steps: answers.steps.clone(),
+            prompts: asked.prompts(),
+            lengths: per_length.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The part of it after `pairs` pairs.
+    pub fn after(&self, pairs: usize) -> Option<&AfterPairs> {
+        self.lengths.iter().find(|after| after.pairs == pairs)
+    }
+}
+
+impl AfterPairs {
+    fn of(asked: &Asked, answers: &Answers, l: usize, options: &Options) -> Result<AfterPairs> {
+        let (problems, seen) = (&asked.problems[l], &answers.of[l]);
+        let knots = knots(asked, l, options.knots)?;
+        let parts = parts(&knots, asked, l, seen);
+        let steps = answers.count();
+        let weights = evidence(&parts, knots.count());
+        let of = |times: &[f64]| {
+            Derived::of(&knots, &weights, fit(parts.iter().zip(times.iter().copied()), knots.count(), steps))
+        };
+        let whole = of(&vec![1.0; parts.len()]);
+        let resampled: Vec<Derived> = (0..RESAMPLES)
+            .into_par_iter()
+            .map(|r| of(&multiplicities(options.seed, r, parts.len())))
+            .collect();
+        let estimate = |value: &dyn Fn(&Derived) -> f64| {
+            let (low, high) = interval(resampled.iter().map(value).collect());
+            Estimate { value: value(&whole), low, high }
+        };
+        let filters = (0..steps)
+            .map(|s| (0..knots.count()).map(|k| estimate(&|d| d.filters[s][k])).collect())
+            .collect();
+        // a shape or map that most resamples lack is none
+        let mostly = |has: &dyn Fn(&Derived) -> bool| {
+            has(&whole) && 10 * resampled.iter().filter(|d| has(d)).count() >= 9 * resampled.len()
+        };
+        let shapes = (0..steps).map(|s| {
+            let of = |i: usize| estimate(&|d| d.shapes[s].map_or(f64::NAN, |(p, c)| [p, c][i]));
+            mostly(&|d| d.shapes[s].is_some()).then(|| Shape { exponent: of(0), cutoff: of(1) })
+        });
+        let maps = (1..steps).map(|s| {
+            let of = |i: usize| estimate(&|d| d.maps[s - 1].map_or(f64::NAN, |map| map[i]));
+            mostly(&|d| d.maps[s - 1].is_some()).then(|| ReturnMap { a: of(0), b: of(1), order: of(2) })
+        });
+        let (shapes, maps) = (shapes.collect(), maps.collect());
+        let held_out = held_out(&parts, knots.count(), steps);
+        let (unexplained, remaining) = (0..steps)
+            .map(|s| {
+                let odd = |(b, part): (usize, &Part)| {
+                    (b % 2 == 1).then(|| (part.left(s, &held_out[s]), part.power[s]))
+                };
+                let shares: Vec<(f64, f64)> = parts.iter().enumerate().filter_map(odd).collect();
+                let all: Vec<(f64, f64)> = parts.iter().map(|part| (part.power[s], part.exact)).collect();
+                (share(options.seed, &shares), share(options.seed, &all))
+            })
+            .unzip();
+        let fresh = asked.fresh_queries();
+        let outside = if fresh && asked.lengths[l] < asked.dim() { outside(seen, steps) } else { Vec::new() };
+        let degrees = if fresh { degrees(problems, seen, steps) } else { Vec::new() };
+        let pairs = asked.lengths[l];
+        Ok(AfterPairs { pairs, knots, filters, remaining, unexplained, outside, shapes, maps, degrees })
+    }
+
+    /// The filter after recorded step number `s`, without intervals.
+    pub fn filter(&self, s: usize) -> Vec<f64> {
+        self.filters[s].iter().map(|f| f.value).collect()
+    }
+}
+
+/// The knots of one number of pairs; refuses more than the eigenvalues can tell.
+fn knots(asked: &Asked, l: usize, wanted: usize) -> Result<Knots> {
+    let problems = &asked.problems[l];
+    let eigenvalues: usize = problems.iter().map(|p| p.values.len()).sum();
+    // of a single query only a mixture of directions is seen
+    let seen = if asked.fresh_queries() { eigenvalues } else { problems.len() };
+    let (needed, most) = (wanted * EIGENVALUES_PER_KNOT, seen / EIGENVALUES_PER_KNOT);
+    if wanted < 4 || needed > seen {
+        let accepted = match most {
+            0..4 => format!(
+                "at least {} prompts",
+                (4 * EIGENVALUES_PER_KNOT).div_ceil(seen.div_ceil(problems.len()))
+            ),
+            most => format!("from 4 to {most} knots, or more prompts"),
+        };
+        return Err(Error::BadData(format!(
+            "filters at {wanted} knots from {} prompts after {} pairs; accepted: {accepted}",
+            problems.len(),
+            asked.lengths[l]
+        )));
+    }
+    Ok(Knots::over(problems, wanted))
+}
+
+/// Filters of some prompts and what follows from them.
+struct Derived {
+    filters: Vec<Vec<f64>>,
+    shapes: Vec<Option<(f64, f64)>>,
+    maps: Vec<Option<[f64; 3]>>,
+}
+
+impl Derived {
+    fn of(knots: &Knots, weights: &[f64], filters: Vec<Vec<f64>>) -> Derived {
+        let shapes = filters.iter().map(|f| shape::fit(&knots.values, weights, f)).collect();
+        let maps = filters.windows(2).map(|pair| return_map::fit(weights, &pair[0], &pair[1])).collect();
+        Derived { filters, shapes, maps }
+    }
+}
+
+/// Filters `[s][k]` of the prompts of even number.
+fn held_out(parts: &[Part], knots: usize, steps: usize) -> Vec<Vec<f64>> {
+    fit(parts.iter().step_by(2).map(|part| (part, 1.0)), knots, steps)
+}
+
+/// Σ of the first over Σ of the second of each prompt, with its interval.
+fn share(seed: Seed, sums: &[(f64, f64)]) -> Estimate {
+    let of = |times: &dyn Fn(usize) -> f64| {
+        let add = |(above, below): (f64, f64), (b, of): (usize, &(f64, f64))| {
+            (above + times(b) * of.0, below + times(b) * of.1)
+        };
+        let (above, below) = sums.iter().enumerate().fold((0.0, 0.0), add);
+        if below > 0.0 { above / below } else { f64::NAN }
+    };
+    let resampled = (0..RESAMPLES).into_par_iter().map(|r| {
+        let times = multiplicities(seed, r, sums.len());
+        of(&|b| times[b])
+    });
+    let (low, high) = interval(resampled.collect());
+    Estimate { value: of(&|_| 1.0), low, high }
+}
+
+/// Share of ‖w‖² outside of what was read `[s]`.
+fn outside(seen: &[asked::Seen], steps: usize) -> Vec<f64> {
+    let of = |s: usize| {
+        let (mut without, mut within) = (0.0, 0.0);
+        for seen in seen {
+            let asked = seen.answers.len() / steps;
+            without += seen.outside[s];
+            within += seen.answers[s * asked..(s + 1) * asked].iter().map(|a| a * a).sum::<f64>();
+        }
+        if without + within > 0.0 { without / (without + within) } else { 0.0 }
+    };
+    (0..steps).map(of).collect()
+}
+
+/// Median over prompts of the lowest degree `[s]`.
+fn degrees(problems: &[asked::Eigen], seen: &[asked::Seen], steps: usize) -> Vec<Option<usize>> {
+    let per_prompt: Vec<Vec<Option<usize>>> =
+        problems.par_iter().zip(seen).map(|(problem, seen)| degree::lowest(problem, seen)).collect();
+    let all: Vec<usize> = (0..problems.len()).collect();
+    (0..steps)
+        .map(|s| {
+            let of: Vec<f64> = per_prompt
+                .iter()
+                .map(|found| found[s].map_or(f64::INFINITY, |degree| degree as f64))
+                .collect();
+            let median = median_of(&of, &all);
+            median.is_finite().then_some(median as usize)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
