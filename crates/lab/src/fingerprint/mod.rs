@@ -44,7 +44,10 @@ use crate::learners::steps::Steps;
 use crate::learners::{Learner, Unit};
 use crate::registry::Id;
 use crate::stats::{Estimate, RESAMPLES, interval, median_of, multiplicities};
-use filter::{EIGENVALUES_PER_KNOT, Part, evidence, fit, parts};
+use filter::{EIGENVALUES_PER_KNOT, evidence, fit, parts};
+
+/// A filter that leaves more than this share of w − w_OLS is no description of a step.
+const NO_FILTER: f64 = 0.5;
 
 /// How a fingerprint is taken.
 #[derive(Clone, Debug)]
@@ -91,10 +94,12 @@ pub struct AfterPairs {
     pub unexplained: Vec<Estimate>,
     /// Share of ‖w‖² outside of the directions that the pairs have read `[s]`; empty when t ≥ d or queries are not fresh.
     pub outside: Vec<f64>,
-    /// Shape of the filter `[s]`; none where it has not begun or is done.
+    /// Shape of the filter `[s]`; none where it has not begun, is done, or explains less than half of w − w_OLS.
     pub shapes: Vec<Option<Shape>>,
-    /// From each recorded step to the next `[s−1]`; none where filters say too little.
+    /// From each recorded step to the next `[s−1]`; none where filters say or explain too little.
     pub maps: Vec<Option<ReturnMap>>,
+    /// The means of all shapes and all maps.
+    pub overall: Overall,
     /// Lowest degree of a polynomial that comes as close to w_OLS, median over prompts `[s]`; none where no degree is enough,
     /// empty when queries are not fresh.
     pub degrees: Vec<Option<usize>>,
@@ -118,6 +123,19 @@ pub struct ReturnMap {
     pub b: Estimate,
     /// r of f_{s+1} = 1 − (1−f_s)^r.
     pub order: Estimate,
+}
+
+/// Means over the steps that have a shape and over those that have a map.
+#[derive(Clone, Copy, Debug)]
+pub struct Overall {
+    /// p of the shapes.
+    pub exponent: Estimate,
+    /// a of the maps.
+    pub a: Estimate,
+    /// b of the maps.
+    pub b: Estimate,
+    /// log₂ of the order: Newton iterations that a step is worth.
+    pub iterations: Estimate,
 }
 
 impl Fingerprint {
@@ -160,6 +178,21 @@ impl AfterPairs {
         let of = |times: &[f64]| {
             Derived::of(&knots, &weights, fit(parts.iter().zip(times.iter().copied()), knots.count(), steps))
         };
+        let held_out = fit(parts.iter().step_by(2).map(|part| (part, 1.0)), knots.count(), steps);
+        let unexplained: Vec<Estimate> = (0..steps)
+            .map(|s| {
+                let odd = parts.iter().skip(1).step_by(2);
+                share(
+                    options.seed,
+                    &odd.map(|part| (part.left(s, &held_out[s]), part.power[s])).collect::<Vec<_>>(),
+                )
+            })
+            .collect();
+        let remaining = (0..steps).map(|s| {
+            share(options.seed, &parts.iter().map(|part| (part.power[s], part.exact)).collect::<Vec<_>>())
+        });
+        let remaining = remaining.collect();
+
         let whole = of(&vec![1.0; parts.len()]);
         let resampled: Vec<Derived> = (0..RESAMPLES)
             .into_par_iter()
@@ -172,35 +205,55 @@ impl AfterPairs {
         let filters = (0..steps)
             .map(|s| (0..knots.count()).map(|k| estimate(&|d| d.filters[s][k])).collect())
             .collect();
-        // a shape or map that most resamples lack is none
+        let is_filter = |s: usize| unexplained[s].value <= NO_FILTER;
+        // what most resamples lack is not there
         let mostly = |has: &dyn Fn(&Derived) -> bool| {
             has(&whole) && 10 * resampled.iter().filter(|d| has(d)).count() >= 9 * resampled.len()
         };
-        let shapes = (0..steps).map(|s| {
-            let of = |i: usize| estimate(&|d| d.shapes[s].map_or(f64::NAN, |(p, c)| [p, c][i]));
-            mostly(&|d| d.shapes[s].is_some()).then(|| Shape { exponent: of(0), cutoff: of(1) })
+        let shaped: Vec<bool> =
+            (0..steps).map(|s| is_filter(s) && mostly(&|d| d.shapes[s].is_some())).collect();
+        let mapped: Vec<bool> = (1..steps)
+            .map(|s| is_filter(s - 1) && is_filter(s) && mostly(&|d| d.maps[s - 1].is_some()))
+            .collect();
+        let shape = |d: &Derived, s: usize, i: usize| d.shapes[s].map_or(f64::NAN, |(p, c)| [p, c][i]);
+        let map = |d: &Derived, s: usize, i: usize| d.maps[s].map_or(f64::NAN, |map| map[i]);
+        let shapes = shaped.iter().enumerate().map(|(s, shaped)| {
+            let of = |i: usize| estimate(&|d| shape(d, s, i));
+            shaped.then(|| Shape { exponent: of(0), cutoff: of(1) })
         });
-        let maps = (1..steps).map(|s| {
-            let of = |i: usize| estimate(&|d| d.maps[s - 1].map_or(f64::NAN, |map| map[i]));
-            mostly(&|d| d.maps[s - 1].is_some()).then(|| ReturnMap { a: of(0), b: of(1), order: of(2) })
+        let maps = mapped.iter().enumerate().map(|(s, mapped)| {
+            let of = |i: usize| estimate(&|d| map(d, s, i));
+            mapped.then(|| ReturnMap { a: of(0), b: of(1), order: of(2) })
         });
         let (shapes, maps) = (shapes.collect(), maps.collect());
-        let held_out = held_out(&parts, knots.count(), steps);
-        let (unexplained, remaining) = (0..steps)
-            .map(|s| {
-                let odd = |(b, part): (usize, &Part)| {
-                    (b % 2 == 1).then(|| (part.left(s, &held_out[s]), part.power[s]))
-                };
-                let shares: Vec<(f64, f64)> = parts.iter().enumerate().filter_map(odd).collect();
-                let all: Vec<(f64, f64)> = parts.iter().map(|part| (part.power[s], part.exact)).collect();
-                (share(options.seed, &shares), share(options.seed, &all))
-            })
-            .unzip();
+        // over the same steps in every resample
+        let mean = |which: &[bool], of: &dyn Fn(usize) -> f64| {
+            let chosen = which.iter().enumerate().filter(|(_, chosen)| **chosen).map(|(s, _)| of(s));
+            let known: Vec<f64> = chosen.filter(|v| v.is_finite()).collect();
+            known.iter().sum::<f64>() / known.len() as f64
+        };
+        let overall = Overall {
+            exponent: estimate(&|d| mean(&shaped, &|s| shape(d, s, 0))),
+            a: estimate(&|d| mean(&mapped, &|s| map(d, s, 0))),
+            b: estimate(&|d| mean(&mapped, &|s| map(d, s, 1))),
+            iterations: estimate(&|d| mean(&mapped, &|s| map(d, s, 2).log2())),
+        };
         let fresh = asked.fresh_queries();
         let outside = if fresh && asked.lengths[l] < asked.dim() { outside(seen, steps) } else { Vec::new() };
         let degrees = if fresh { degrees(problems, seen, steps) } else { Vec::new() };
         let pairs = asked.lengths[l];
-        Ok(AfterPairs { pairs, knots, filters, remaining, unexplained, outside, shapes, maps, degrees })
+        Ok(AfterPairs {
+            pairs,
+            knots,
+            filters,
+            remaining,
+            unexplained,
+            outside,
+            shapes,
+            maps,
+            overall,
+            degrees,
+        })
     }
 
     /// The filter after recorded step number `s`, without intervals.
@@ -246,11 +299,6 @@ impl Derived {
         let maps = filters.windows(2).map(|pair| return_map::fit(weights, &pair[0], &pair[1])).collect();
         Derived { filters, shapes, maps }
     }
-}
-
-/// Filters `[s][k]` of the prompts of even number.
-fn held_out(parts: &[Part], knots: usize, steps: usize) -> Vec<Vec<f64>> {
-    fit(parts.iter().step_by(2).map(|part| (part, 1.0)), knots, steps)
 }
 
 /// Σ of the first over Σ of the second of each prompt, with its interval.

@@ -7,6 +7,7 @@
 use rayon::prelude::*;
 
 use super::asked::{Answers, Asked};
+use super::filter::{Knots, fit, parts};
 use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::learners::Learner;
@@ -34,6 +35,13 @@ impl Candidate {
     pub fn ask(name: &str, learner: &dyn Learner, steps: &Steps, asked: &Asked) -> Result<Candidate> {
         Ok(Candidate { name: name.to_string(), answers: asked.ask(learner, steps)? })
     }
+
+    /// Its filters `[s][k]` over some knots after the `l`th number of pairs, at some of the steps it was asked.
+    pub fn filters(&self, asked: &Asked, l: usize, knots: &Knots, steps: &[u64]) -> Vec<Vec<f64>> {
+        let parts = parts(knots, asked, l, &self.answers.of[l]);
+        let filters = fit(parts.iter().map(|part| (part, 1.0)), knots.count(), self.answers.count());
+        steps.iter().filter_map(|&step| Some(filters[self.answers.steps.position(step)?].clone())).collect()
+    }
 }
 
 /// A learner among candidates.
@@ -60,6 +68,8 @@ pub struct Named {
     pub behind: Estimate,
     /// Whether it is the closest, or cannot be told from it.
     pub tied: bool,
+    /// Its score under each resample.
+    resampled: Vec<f64>,
 }
 
 impl Naming {
@@ -77,6 +87,14 @@ impl Naming {
     /// The candidate of that name.
     pub fn of(&self, name: &str) -> Option<&Named> {
         self.candidates.iter().find(|candidate| candidate.name == name)
+    }
+
+    /// How much more than another candidate one leaves, over the same resampled prompts.
+    pub fn difference(&self, one: &str, other: &str) -> Estimate {
+        let (Some(one), Some(other)) = (self.of(one), self.of(other)) else { return Estimate::NONE };
+        let differences = one.resampled.iter().zip(&other.resampled).map(|(x, y)| x - y);
+        let (low, high) = interval(differences.collect());
+        Estimate { value: one.score.value - other.score.value, low, high }
     }
 
     /// What was found, a sentence or two.
@@ -149,6 +167,7 @@ impl Naming {
                 score: estimate(&|scores| scores[i]),
                 tied: i == order[0] || behind.low < MARGIN.0 * scores[order[0]] + MARGIN.1,
                 behind,
+                resampled: resampled.iter().map(|scores| scores[i]).collect(),
             }
         });
         Naming { informative, candidates: named.collect() }

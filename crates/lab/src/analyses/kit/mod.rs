@@ -3,6 +3,7 @@
 pub mod compared;
 pub mod distances;
 pub mod errors;
+pub mod fingerprints;
 pub mod lab;
 pub mod maps;
 pub mod names;

@@ -5,6 +5,10 @@ mod n1_seeds;
 pub mod n2_emergence;
 pub mod n3_ablations;
 mod n4_recipes;
+mod n5_fingerprint;
+mod n6_starts;
+mod n7_other_networks;
+mod n8_other_inputs;
 mod ref_reference_numbers;
 mod trained;
 
@@ -17,5 +21,9 @@ pub const ROWS: &[&[Analysis]] = &[
     n2_emergence::ROWS,
     n3_ablations::ROWS,
     n4_recipes::ROWS,
+    n5_fingerprint::ROWS,
+    n6_starts::ROWS,
+    n7_other_networks::ROWS,
+    n8_other_inputs::ROWS,
     ref_reference_numbers::ROWS,
 ];
