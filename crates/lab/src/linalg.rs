@@ -259,6 +259,15 @@ pub fn solve_positive_definite(s: &[f64], c: &[f64]) -> Option<Vec<f64>> {
     Some(factor.solve(&DVector::from_column_slice(c)).as_slice().to_vec())
 }
 
+/// The same for several right-hand sides `[n,d]`.
+pub(crate) fn solve_all_positive_definite(s: &[f64], cs: &[f64], d: usize) -> Option<Vec<f64>> {
+    let factor = DMatrix::from_row_slice(d, d, s).cholesky()?;
+    // column-major [d,n] is row-major [n,d]
+    let mut solved = DMatrix::from_column_slice(d, cs.len() / d, cs);
+    factor.solve_mut(&mut solved);
+    Some(solved.as_slice().to_vec())
+}
+
 /// (XᵀX)⁻¹Xᵀ `[d,q]` for X `[q,d]` of full column rank: maps answers to the weights they imply.
 pub(crate) fn left_inverse(xs: &[f64], d: usize) -> Option<Vec<f64>> {
     if xs.len() < d * d {

@@ -5,7 +5,7 @@
 //! Each prompt adds its part to the normal equations, so that resampling prompts is adding up other parts.
 
 use super::asked::{Asked, Eigen, Seen};
-use crate::linalg::{add_outer, axpy, dot, solve_positive_definite};
+use crate::linalg::{add_outer, axpy, dot, solve_all_positive_definite, solve_positive_definite};
 
 /// Fewest eigenvalues, of all prompts, for each knot.
 pub(super) const EIGENVALUES_PER_KNOT: usize = 20;
@@ -155,11 +155,10 @@ pub(super) fn fit<'a>(
     let mean = gram.iter().step_by(knots + 1).sum::<f64>() / knots as f64;
     // a knot that no chosen prompt has seen stays at 1, instead of making the others unsolvable
     gram.iter_mut().step_by(knots + 1).for_each(|v| *v += 1e-12 * mean);
-    let solve = |right: &[f64]| match solve_positive_definite(&gram, right) {
-        Some(less) => less.iter().map(|g| g + 1.0).collect(),
-        None => vec![f64::NAN; knots],
-    };
-    right.chunks_exact(knots).map(solve).collect()
+    match solve_all_positive_definite(&gram, &right, knots) {
+        Some(less) => less.chunks_exact(knots).map(|less| less.iter().map(|g| g + 1.0).collect()).collect(),
+        None => vec![vec![f64::NAN; knots]; steps],
+    }
 }
 
 /// How much the prompts say of each knot `[k]`.

@@ -2,6 +2,7 @@
 
 use ndarray::{Array2, Array3, Array4, Axis, s};
 
+use super::Resamples;
 use crate::data::prompts::{Prompts, Questions};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
@@ -82,6 +83,7 @@ impl Linearity {
 
 /// Σ (found − linear)² over Σ linear² after each step, over all prompts and queries `[s, b, q]`.
 fn shares(seed: Seed, found: &Array3<f64>, linear: &Array3<f64>) -> Vec<Estimate> {
+    let resamples = Resamples::of(seed, found.dim().1);
     let of = |(found, linear): (ndarray::ArrayView2<f64>, ndarray::ArrayView2<f64>)| {
         let per_prompt = found.rows().into_iter().zip(linear.rows());
         let sums: Vec<(f64, f64)> = per_prompt
@@ -90,7 +92,7 @@ fn shares(seed: Seed, found: &Array3<f64>, linear: &Array3<f64>) -> Vec<Estimate
                 (apart, linear.iter().map(|y| y * y).sum())
             })
             .collect();
-        super::share(seed, &sums)
+        resamples.share(&sums)
     };
     found.outer_iter().zip(linear.outer_iter()).map(of).collect()
 }

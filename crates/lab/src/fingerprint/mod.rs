@@ -43,8 +43,11 @@ use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Unit};
 use crate::registry::Id;
-use crate::stats::{Estimate, RESAMPLES, interval, median_of, multiplicities};
+use crate::stats::{Estimate, interval, median_of, multiplicities};
 use filter::{EIGENVALUES_PER_KNOT, evidence, fit, parts};
+
+/// How many times prompts are resampled: each time with filters, shapes and maps of its own.
+const RESAMPLES: usize = 300;
 
 /// A filter that leaves more than this share of w − w_OLS is no description of a step.
 const NO_FILTER: f64 = 0.5;
@@ -175,28 +178,24 @@ impl AfterPairs {
         let parts = parts(&knots, asked, l, seen);
         let steps = answers.count();
         let weights = evidence(&parts, knots.count());
-        let of = |times: &[f64]| {
-            Derived::of(&knots, &weights, fit(parts.iter().zip(times.iter().copied()), knots.count(), steps))
-        };
+        let fitted = |times: &[f64]| fit(parts.iter().zip(times.iter().copied()), knots.count(), steps);
         let held_out = fit(parts.iter().step_by(2).map(|part| (part, 1.0)), knots.count(), steps);
-        let unexplained: Vec<Estimate> = (0..steps)
-            .map(|s| {
-                let odd = parts.iter().skip(1).step_by(2);
-                share(
-                    options.seed,
-                    &odd.map(|part| (part.left(s, &held_out[s]), part.power[s])).collect::<Vec<_>>(),
-                )
-            })
-            .collect();
-        let remaining = (0..steps).map(|s| {
-            share(options.seed, &parts.iter().map(|part| (part.power[s], part.exact)).collect::<Vec<_>>())
+        let odd = Resamples::of(options.seed, parts.len() / 2);
+        let unexplained = (0..steps).map(|s| {
+            let parts = parts.iter().skip(1).step_by(2);
+            odd.share(&parts.map(|part| (part.left(s, &held_out[s]), part.power[s])).collect::<Vec<_>>())
         });
-        let remaining = remaining.collect();
+        let unexplained: Vec<Estimate> = unexplained.collect();
+        let all = Resamples::of(options.seed, parts.len());
+        let remaining = (0..steps)
+            .map(|s| all.share(&parts.iter().map(|part| (part.power[s], part.exact)).collect::<Vec<_>>()))
+            .collect();
 
-        let whole = of(&vec![1.0; parts.len()]);
-        let resampled: Vec<Derived> = (0..RESAMPLES)
-            .into_par_iter()
-            .map(|r| of(&multiplicities(options.seed, r, parts.len())))
+        let whole = Derived::of(&knots, &weights, fitted(&vec![1.0; parts.len()]), None);
+        let resampled: Vec<Derived> = all
+            .times
+            .par_iter()
+            .map(|times| Derived::of(&knots, &weights, fitted(times), Some(&whole)))
             .collect();
         let estimate = |value: &dyn Fn(&Derived) -> f64| {
             let (low, high) = interval(resampled.iter().map(value).collect());
@@ -294,28 +293,43 @@ struct Derived {
 }
 
 impl Derived {
-    fn of(knots: &Knots, weights: &[f64], filters: Vec<Vec<f64>>) -> Derived {
-        let shapes = filters.iter().map(|f| shape::fit(&knots.values, weights, f)).collect();
+    /// What follows from filters; the shapes of others, if there are, are near enough to start from.
+    fn of(knots: &Knots, weights: &[f64], filters: Vec<Vec<f64>>, near: Option<&Derived>) -> Derived {
+        let shapes = filters.iter().enumerate().map(|(s, f)| {
+            let near = near.and_then(|near| near.shapes[s]);
+            shape::fit(&knots.values, weights, f, near)
+        });
+        let shapes = shapes.collect();
         let maps = filters.windows(2).map(|pair| return_map::fit(weights, &pair[0], &pair[1])).collect();
         Derived { filters, shapes, maps }
     }
 }
 
-/// Σ of the first over Σ of the second of each prompt, with its interval.
-fn share(seed: Seed, sums: &[(f64, f64)]) -> Estimate {
-    let of = |times: &dyn Fn(usize) -> f64| {
-        let add = |(above, below): (f64, f64), (b, of): (usize, &(f64, f64))| {
-            (above + times(b) * of.0, below + times(b) * of.1)
+/// How often each prompt occurs in each resample.
+struct Resamples {
+    /// `[resample][b]`
+    times: Vec<Vec<f64>>,
+}
+
+impl Resamples {
+    fn of(seed: Seed, count: usize) -> Resamples {
+        Resamples { times: (0..RESAMPLES).into_par_iter().map(|r| multiplicities(seed, r, count)).collect() }
+    }
+
+    /// Σ of the first over Σ of the second of each prompt, with its interval.
+    fn share(&self, sums: &[(f64, f64)]) -> Estimate {
+        let of = |times: &mut dyn Iterator<Item = f64>| {
+            let (mut above, mut below) = (0.0, 0.0);
+            for (of, times) in sums.iter().zip(times) {
+                above += times * of.0;
+                below += times * of.1;
+            }
+            if below > 0.0 { above / below } else { f64::NAN }
         };
-        let (above, below) = sums.iter().enumerate().fold((0.0, 0.0), add);
-        if below > 0.0 { above / below } else { f64::NAN }
-    };
-    let resampled = (0..RESAMPLES).into_par_iter().map(|r| {
-        let times = multiplicities(seed, r, sums.len());
-        of(&|b| times[b])
-    });
-    let (low, high) = interval(resampled.collect());
-    Estimate { value: of(&|_| 1.0), low, high }
+        let resampled = self.times.iter().map(|times| of(&mut times.iter().copied()));
+        let (low, high) = interval(resampled.collect());
+        Estimate { value: of(&mut std::iter::repeat(1.0)), low, high }
+    }
 }
 
 /// Share of ‖w‖² outside of what was read `[s]`.

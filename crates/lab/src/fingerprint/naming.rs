@@ -6,13 +6,14 @@
 
 use rayon::prelude::*;
 
+use super::RESAMPLES;
 use super::asked::{Answers, Asked};
 use super::filter::{Knots, fit, parts};
 use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
-use crate::stats::{Estimate, RESAMPLES, interval, multiplicities};
+use crate::stats::{Estimate, interval, multiplicities};
 
 /// A step with less than this share of ‖w_OLS‖² still to do is over, and carries no mark of an algorithm.
 const OVER: f64 = 1e-3;

@@ -9,18 +9,24 @@ const DONE: f64 = 0.9;
 const BEGUN: f64 = 0.15;
 
 /// The exponent p and the cut-off λ_c of a filter `[k]` over its knots, each with its weight; `None` where it has not begun or
-/// is done.
-pub(super) fn fit(knots: &[f64], weights: &[f64], filter: &[f64]) -> Option<(f64, f64)> {
+/// is done. The search begins `near` a shape, if one is known.
+pub(super) fn fit(
+    knots: &[f64],
+    weights: &[f64],
+    filter: &[f64],
+    near: Option<(f64, f64)>,
+) -> Option<(f64, f64)> {
     let low = filter.iter().copied().fold(f64::INFINITY, f64::min);
     let high = filter.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if !(low < DONE && high > BEGUN) || knots.len() < 4 {
         return None;
     }
-    let mut p = 1.5;
     // λ_c where f crosses 1 − 1/e, or beyond the last knot
     let level = 1.0 - (-1.0_f64).exp();
     let crossing = filter.iter().position(|f| *f >= level);
-    let mut log_c = crossing.map_or(knots[knots.len() - 1] / high.max(0.05), |k| knots[k]).ln();
+    let guess = || (1.5, crossing.map_or(knots[knots.len() - 1] / high.max(0.05), |k| knots[k]));
+    let (mut p, cutoff) = near.unwrap_or_else(guess);
+    let mut log_c = cutoff.ln();
     let mut damping = 1e-3;
     let mut error = squares(knots, weights, filter, p, log_c);
     for _ in 0..100 {
@@ -43,7 +49,7 @@ pub(super) fn fit(knots: &[f64], weights: &[f64], filter: &[f64]) -> Option<(f64
         let (next_p, next_c) = ((p + step_p).clamp(0.05, 20.0), log_c + step_c);
         let next = squares(knots, weights, filter, next_p, next_c);
         if next <= error {
-            let close = (error - next) <= 1e-14 * error && step_p.abs() < 1e-9;
+            let close = step_p.abs() < 1e-7 && step_c.abs() < 1e-7;
             (p, log_c, error, damping) = (next_p, next_c, next, (damping * 0.3).max(1e-12));
             if close {
                 break;
@@ -75,7 +81,7 @@ mod tests {
     fn its_own_curve_comes_back() {
         for (p, c) in [(0.7, 20.0), (1.0, 5.0), (1.0, 60.0), (2.0, 30.0), (3.5, 40.0)] {
             let filter: Vec<f64> = knots().iter().map(|k| 1.0 - (-(k / c).powf(p)).exp()).collect();
-            let (found, cut) = fit(&knots(), &[1.0; 12], &filter).unwrap();
+            let (found, cut) = fit(&knots(), &[1.0; 12], &filter, None).unwrap();
             assert!((found - p).abs() < 1e-5 && (cut / c - 1.0).abs() < 1e-5, "{p} {c}: {found} {cut}");
         }
     }
@@ -89,8 +95,8 @@ mod tests {
             let gram: Vec<f64> =
                 knots().iter().map(|k| 1.0 - (1.0 - (k / (1.5 * largest)).powi(2)).powf(m)).collect();
             let (one, two) = (
-                fit(&knots(), &[1.0; 12], &identity).unwrap().0,
-                fit(&knots(), &[1.0; 12], &gram).unwrap().0,
+                fit(&knots(), &[1.0; 12], &identity, None).unwrap().0,
+                fit(&knots(), &[1.0; 12], &gram, None).unwrap().0,
             );
             assert!((one - 1.05).abs() < 0.1 && (two - 2.05).abs() < 0.2, "{m}: {one} {two}");
         }
@@ -99,8 +105,8 @@ mod tests {
     #[test]
     fn what_has_not_begun_or_is_done_has_no_shape() {
         assert!(
-            fit(&knots(), &[1.0; 12], &[0.02; 12]).is_none()
-                && fit(&knots(), &[1.0; 12], &[0.97; 12]).is_none()
+            fit(&knots(), &[1.0; 12], &[0.02; 12], None).is_none()
+                && fit(&knots(), &[1.0; 12], &[0.97; 12], None).is_none()
         );
     }
 }
