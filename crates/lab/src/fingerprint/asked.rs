@@ -3,12 +3,12 @@
 use ndarray::s;
 use rayon::prelude::*;
 
-use crate::compare::similarity::induced_weights;
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
-use crate::learners::Learner;
 use crate::learners::steps::Steps;
-use crate::linalg::{Spectrum, dot, gram, least_squares, norm};
+use crate::learners::{Learner, Trajectory};
+use crate::linalg::{Spectrum, dot, gram, least_squares, left_inverse, matvec, norm};
+use crate::registry::Id;
 pub use crate::solvers::polynomial::Scale;
 
 /// Eigenvalues below this share of the largest belong to directions that no pair has read.
@@ -28,9 +28,9 @@ pub struct Asked {
     pub scale: Scale,
 }
 
-/// Where answers come from.
+/// Which queries are asked.
 enum How {
-    /// Fresh queries, from which weights are induced.
+    /// Fresh ones, several.
     Fresh(Questions),
     /// The next point of each prompt, one query: all that recorded predictions know.
     NextPoint(Prompts),
@@ -44,29 +44,22 @@ pub(super) struct Eigen {
     pub exact: Vec<f64>,
     /// Row i is uᵢ.
     vectors: Vec<f64>,
-    /// ⟨uᵢ, x⟩ of the one query, where there is only one; else each uᵢ is asked by itself.
-    pub query: Option<Vec<f64>>,
+    /// ⟨uᵢ, xₙ⟩ of the queries `[n,i]`.
+    pub queries: Vec<f64>,
 }
 
 /// Answers of one learner to everything that is asked.
 pub struct Answers {
-    /// `[l][b]`
-    pub(super) of: Vec<Vec<Seen>>,
+    /// `[l][b]`, each `[s,n]`.
+    pub(super) of: Vec<Vec<Vec<f64>>>,
     pub(super) steps: Steps,
-}
-
-/// Answers on one problem.
-pub(super) struct Seen {
-    /// `[s, n]`: ⟨uₙ, w_s⟩, or the answer to the one query.
-    pub answers: Vec<f64>,
-    /// ‖w_s‖² outside of the directions that were read `[s]`; empty for a single query.
-    pub outside: Vec<f64>,
 }
 
 impl Asked {
     /// Fresh queries after each of their lengths.
     pub fn fresh(questions: Questions, scale: Scale) -> Result<Asked> {
-        let problems = problems(&questions.prompts, &questions.lengths, scale, false)?;
+        let queries = |b: usize, _: usize| questions.of(b).iter().copied().collect();
+        let problems = problems(&questions.prompts, &questions.lengths, scale, queries)?;
         Ok(Asked { lengths: questions.lengths.clone(), problems, scale, how: How::Fresh(questions) })
     }
 
@@ -79,43 +72,28 @@ impl Asked {
                 prompts.points()
             )));
         }
-        let problems = problems(&prompts, &lengths, scale, true)?;
+        let dim = prompts.dim();
+        let next = |b: usize, length: usize| prompts.prompt(b).0[length * dim..(length + 1) * dim].to_vec();
+        let problems = problems(&prompts, &lengths, scale, next)?;
         Ok(Asked { lengths, problems, scale, how: How::NextPoint(prompts) })
     }
 
     /// Asks a learner, after each of `steps`.
     pub fn ask(&self, learner: &dyn Learner, steps: &Steps) -> Result<Answers> {
-        let of = match &self.how {
+        match &self.how {
             How::Fresh(questions) => {
-                let weights = induced_weights(learner, questions, steps)?.values; // [b, s, l, d]
-                self.each(|l, b, problem| {
-                    let mut seen = Seen { answers: Vec::new(), outside: Vec::new() };
-                    for w in weights.slice(s![b, .., l, ..]).rows() {
-                        let w = w.to_vec();
-                        let first = seen.answers.len();
-                        seen.answers.extend(problem.directions(w.len()).map(|u| dot(u, &w)));
-                        let inside: f64 = seen.answers[first..].iter().map(|a| a * a).sum();
-                        seen.outside.push((dot(&w, &w) - inside).max(0.0));
-                    }
-                    seen
-                })
+                let answers = learner.answers(questions, steps)?; // [s, b, l, q]
+                let of = self.each(|l, b| answers.slice(s![.., b, l, ..]).iter().copied().collect());
+                Answers::new(of, steps, &learner.id())
             }
-            How::NextPoint(prompts) => {
-                let values = learner.trajectory(prompts, steps)?.values; // [s, b, t]
-                self.each(|l, b, _| Seen {
-                    answers: values.slice(s![.., b, self.lengths[l]]).to_vec(),
-                    outside: Vec::new(),
-                })
-            }
-        };
-        let finite = of.iter().flatten().all(|seen| seen.answers.iter().all(|a| a.is_finite()));
-        if !finite {
-            return Err(Error::BadData(format!(
-                "{} diverges within steps {steps} on some prompts, and has no filter there; accepted: fewer steps",
-                learner.id()
-            )));
+            How::NextPoint(prompts) => self.recorded(&learner.trajectory(prompts, steps)?),
         }
-        Ok(Answers { of, steps: steps.clone() })
+    }
+
+    /// The answers that are in a trajectory on the prompts of [`Asked::next_point`].
+    pub fn recorded(&self, trajectory: &Trajectory) -> Result<Answers> {
+        let of = self.each(|l, b| trajectory.values.slice(s![.., b, self.lengths[l]]).to_vec());
+        Answers::new(of, &trajectory.steps, &trajectory.learner)
     }
 
     /// Number of prompts.
@@ -126,7 +104,7 @@ impl Asked {
         }
     }
 
-    /// Whether weights are known, and not only answers to one query per prompt.
+    /// Whether queries are fresh, several for each prompt.
     pub fn fresh_queries(&self) -> bool {
         matches!(self.how, How::Fresh(_))
     }
@@ -139,30 +117,62 @@ impl Asked {
         }
     }
 
-    fn each<T: Send>(&self, of: impl Fn(usize, usize, &Eigen) -> T + Sync) -> Vec<Vec<T>> {
-        let lengths = self.problems.iter().enumerate();
-        lengths
-            .map(|(l, problems)| problems.par_iter().enumerate().map(|(b, p)| of(l, b, p)).collect())
-            .collect()
+    fn each(&self, of: impl Fn(usize, usize) -> Vec<f64> + Sync) -> Vec<Vec<Vec<f64>>> {
+        let per_length = |l: usize| (0..self.prompts()).into_par_iter().map(|b| of(l, b)).collect();
+        (0..self.lengths.len()).map(per_length).collect()
+    }
+
+    /// Weights `[s,d]` that answers `[s,n]` on prompt `b` imply; `None` where its queries are not twice as many as dimensions.
+    pub(super) fn induced(&self, b: usize, answers: &[f64]) -> Option<Vec<f64>> {
+        let How::Fresh(questions) = &self.how else { return None };
+        let queries = questions.of(b);
+        let (asked, dim) = queries.dim();
+        if asked < 2 * dim {
+            return None;
+        }
+        let inverse = left_inverse(queries.as_slice()?, dim)?;
+        let mut weights = vec![0.0; answers.len() / asked * dim];
+        let steps = answers.chunks_exact(asked).zip(weights.chunks_exact_mut(dim));
+        steps.for_each(|(answers, w)| matvec(&inverse, answers, w));
+        Some(weights)
     }
 }
 
 impl Eigen {
-    fn directions(&self, dim: usize) -> impl Iterator<Item = &[f64]> {
-        self.vectors.chunks_exact(dim)
-    }
-
     /// What least squares answers `[n]`.
     pub fn exact_answers(&self) -> Vec<f64> {
-        match &self.query {
-            None => self.exact.clone(),
-            Some(query) => vec![dot(query, &self.exact)],
-        }
+        self.queries.chunks_exact(self.exact.len()).map(|x| dot(x, &self.exact)).collect()
+    }
+
+    /// ⟨uᵢ, w⟩ for every direction that was read.
+    pub fn along(&self, w: &[f64]) -> Vec<f64> {
+        self.vectors.chunks_exact(w.len()).map(|u| dot(u, w)).collect()
     }
 }
 
-/// The spectrum of every problem `[l][b]`.
-fn problems(prompts: &Prompts, lengths: &[usize], scale: Scale, next_point: bool) -> Result<Vec<Vec<Eigen>>> {
+impl Answers {
+    fn new(of: Vec<Vec<Vec<f64>>>, steps: &Steps, learner: &Id) -> Result<Answers> {
+        if of.iter().flatten().flatten().all(|answer| answer.is_finite()) {
+            return Ok(Answers { of, steps: steps.clone() });
+        }
+        Err(Error::BadData(format!(
+            "{learner} diverges within steps {steps} on some prompts, and has no filter there; accepted: fewer steps"
+        )))
+    }
+
+    /// Number of recorded steps.
+    pub fn count(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+/// The spectrum of every problem `[l][b]`, with its queries `[n,d]` by prompt and length.
+fn problems(
+    prompts: &Prompts,
+    lengths: &[usize],
+    scale: Scale,
+    queries: impl Fn(usize, usize) -> Vec<f64> + Sync,
+) -> Result<Vec<Vec<Eigen>>> {
     let dim = prompts.dim();
     if let Some(&length) = lengths.iter().find(|&&length| length == 0 || length > prompts.points()) {
         return Err(Error::BadData(format!(
@@ -186,8 +196,13 @@ fn problems(prompts: &Prompts, lengths: &[usize], scale: Scale, next_point: bool
         let vectors = vectors[..read * dim].to_vec();
         let w = least_squares(xs, &ys[..length], dim);
         let along = |x: &[f64]| vectors.chunks_exact(dim).map(|u| dot(u, x)).collect::<Vec<f64>>();
-        let query = next_point.then(|| along(&all[length * dim..(length + 1) * dim]));
-        Eigen { values: values[..read].iter().map(|v| v / unit).collect(), exact: along(&w), vectors, query }
+        let queries = queries(b, length).chunks_exact(dim).flat_map(along).collect();
+        Eigen {
+            values: values[..read].iter().map(|v| v / unit).collect(),
+            exact: along(&w),
+            vectors,
+            queries,
+        }
     };
     Ok(lengths
         .iter()
@@ -220,11 +235,4 @@ fn refuse_other_labels(prompts: &Prompts) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-impl Answers {
-    /// Number of recorded steps.
-    pub fn count(&self) -> usize {
-        self.steps.len()
-    }
 }

@@ -4,20 +4,19 @@
 //! The polynomial is chosen for each prompt by itself, in the knowledge of w_OLS, so that no method that multiplies by S
 //! k times can be closer. It is the projection of w_OLS on the span of c, Sc, …, Sᵏc.
 
-use super::asked::{Eigen, Seen};
+use super::asked::Eigen;
 use crate::linalg::{axpy, dot, norm};
 
-/// Lowest degree after each step `[s]` on one problem; `None` where no degree is enough.
-pub(super) fn lowest(problem: &Eigen, seen: &Seen) -> Vec<Option<usize>> {
+/// Lowest degree for each of some weights `[s,d]` on one problem; `None` where no degree is enough.
+pub(super) fn lowest(problem: &Eigen, weights: &[f64], dim: usize) -> Vec<Option<usize>> {
     let left = distances(problem); // by degree
-    let asked = problem.exact.len();
-    let per_step = seen.answers.chunks_exact(asked).zip(&seen.outside);
-    per_step
-        .map(|(along, outside)| {
-            let inside: f64 = along.iter().zip(&problem.exact).map(|(a, e)| (a - e).powi(2)).sum();
-            left.iter().position(|&left| left <= inside + outside)
-        })
-        .collect()
+    let degree = |w: &[f64]| {
+        let along = problem.along(w);
+        let inside: f64 = along.iter().zip(&problem.exact).map(|(a, e)| (a - e).powi(2)).sum();
+        let outside = dot(w, w) - dot(&along, &along);
+        left.iter().position(|&left| left <= inside + outside.max(0.0))
+    };
+    weights.chunks_exact(dim).map(degree).collect()
 }
 
 /// Squared distance of w_OLS from the span of c, …, Sᵏc for k = 0, 1, …; in the eigenbasis, where S is diagonal.

@@ -1,10 +1,13 @@
-//! The filter f of a learner after a step: ⟨u, w⟩ ≈ f(λ)⟨u, w_OLS⟩ along every eigenvector u of S.
+//! The filter f of a learner after a step: ⟨u, w⟩ ≈ f(λ)⟨u, w_OLS⟩ along every eigenvector u of S, by the answers wᵀx to
+//! queries x.
 //!
 //! f is a natural cubic spline in log λ through its values at a few eigenvalues, the knots, and constant beyond them. Its
 //! values are those that explain most of w − w_OLS, over all prompts together: a linear regression with a column per knot.
 //! Each prompt adds its part to the normal equations, so that resampling prompts is adding up other parts.
 
-use super::asked::{Asked, Eigen, Seen};
+use rayon::prelude::*;
+
+use super::asked::{Answers, Asked, Eigen};
 use crate::linalg::{add_outer, axpy, dot, solve_all_positive_definite, solve_positive_definite};
 
 /// Fewest eigenvalues, of all prompts, for each knot.
@@ -103,17 +106,22 @@ pub(super) struct Part {
 
 impl Part {
     /// The part of one problem.
-    pub fn of(knots: &Knots, problem: &Eigen, seen: &Seen) -> Part {
+    pub fn of(knots: &Knots, problem: &Eigen, answers: &[f64]) -> Part {
         let count = knots.count();
         let exact = problem.exact_answers();
-        let asked = exact.len();
-        // φ [n,k]
-        let mut columns = vec![0.0; asked * count];
-        for (i, (&value, &along)) in problem.values.iter().zip(&problem.exact).enumerate() {
-            let (n, times) = problem.query.as_ref().map_or((i, along), |query| (0, along * query[i]));
-            axpy(times, &knots.basis(value), &mut columns[n * count..(n + 1) * count]);
+        let (asked, read) = (exact.len(), problem.values.len());
+        // what each direction adds at each knot [i,k], then φ [n,k]
+        let mut each = vec![0.0; read * count];
+        for ((&value, &along), row) in
+            problem.values.iter().zip(&problem.exact).zip(each.chunks_exact_mut(count))
+        {
+            axpy(along, &knots.basis(value), row);
         }
-        let steps = seen.answers.len() / asked;
+        let mut columns = vec![0.0; asked * count];
+        for (x, row) in problem.queries.chunks_exact(read).zip(columns.chunks_exact_mut(count)) {
+            x.iter().zip(each.chunks_exact(count)).for_each(|(&x, each)| axpy(x, each, row));
+        }
+        let steps = answers.len() / asked;
         let mut part = Part {
             gram: vec![0.0; count * count],
             right: vec![0.0; steps * count],
@@ -123,7 +131,7 @@ impl Part {
         for (n, row) in columns.chunks_exact(count).enumerate() {
             add_outer(row, &mut part.gram);
             for s in 0..steps {
-                let delta = seen.answers[s * asked + n] - exact[n];
+                let delta = answers[s * asked + n] - exact[n];
                 part.power[s] += delta * delta;
                 axpy(delta, row, &mut part.right[s * count..(s + 1) * count]);
             }
@@ -167,6 +175,7 @@ pub(super) fn evidence(parts: &[Part], knots: usize) -> Vec<f64> {
 }
 
 /// All parts `[b]` of one number of pairs.
-pub(super) fn parts(knots: &Knots, asked: &Asked, l: usize, seen: &[Seen]) -> Vec<Part> {
-    asked.problems[l].iter().zip(seen).map(|(problem, seen)| Part::of(knots, problem, seen)).collect()
+pub(super) fn parts(knots: &Knots, asked: &Asked, l: usize, answers: &Answers) -> Vec<Part> {
+    let problems = asked.problems[l].par_iter().zip(&answers.of[l]);
+    problems.map(|(problem, answers)| Part::of(knots, problem, answers)).collect()
 }

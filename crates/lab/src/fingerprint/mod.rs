@@ -42,8 +42,10 @@ use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Unit};
+use crate::linalg::dot;
 use crate::registry::Id;
 use crate::stats::{Estimate, interval, median_of, multiplicities};
+use asked::Eigen;
 use filter::{EIGENVALUES_PER_KNOT, evidence, fit, parts};
 
 /// How many times prompts are resampled: each time with filters, shapes and maps of its own.
@@ -91,11 +93,11 @@ pub struct AfterPairs {
     pub knots: Knots,
     /// f `[s][k]`.
     pub filters: Vec<Vec<Estimate>>,
-    /// ‖w − w_OLS‖² over ‖w_OLS‖² `[s]`: what is still to do.
+    /// Power of the answers less those of least squares over the power of those `[s]`: what is still to do.
     pub remaining: Vec<Estimate>,
-    /// Share of w − w_OLS that no filter explains `[s]`, fitted on half of the prompts and judged on the other half.
+    /// Share of w − w_OLS that no filter explains `[s]`, by the answers, fitted on half of the prompts and judged on the other.
     pub unexplained: Vec<Estimate>,
-    /// Share of ‖w‖² outside of the directions that the pairs have read `[s]`; empty when t ≥ d or queries are not fresh.
+    /// Share of ‖w‖² outside of the directions that the pairs have read `[s]`; empty when t ≥ d, or with fewer than 2d queries.
     pub outside: Vec<f64>,
     /// Shape of the filter `[s]`; none where it has not begun, is done, or explains less than half of w − w_OLS.
     pub shapes: Vec<Option<Shape>>,
@@ -104,7 +106,7 @@ pub struct AfterPairs {
     /// The means of all shapes and all maps.
     pub overall: Overall,
     /// Lowest degree of a polynomial that comes as close to w_OLS, median over prompts `[s]`; none where no degree is enough,
-    /// empty when queries are not fresh.
+    /// empty with fewer than 2d queries.
     pub degrees: Vec<Option<usize>>,
 }
 
@@ -173,9 +175,8 @@ impl Fingerprint {
 
 impl AfterPairs {
     fn of(asked: &Asked, answers: &Answers, l: usize, options: &Options) -> Result<AfterPairs> {
-        let (problems, seen) = (&asked.problems[l], &answers.of[l]);
         let knots = knots(asked, l, options.knots)?;
-        let parts = parts(&knots, asked, l, seen);
+        let parts = parts(&knots, asked, l, answers);
         let steps = answers.count();
         let weights = evidence(&parts, knots.count());
         let fitted = |times: &[f64]| fit(parts.iter().zip(times.iter().copied()), knots.count(), steps);
@@ -237,9 +238,7 @@ impl AfterPairs {
             b: estimate(&|d| mean(&mapped, &|s| map(d, s, 1))),
             iterations: estimate(&|d| mean(&mapped, &|s| map(d, s, 2).log2())),
         };
-        let fresh = asked.fresh_queries();
-        let outside = if fresh && asked.lengths[l] < asked.dim() { outside(seen, steps) } else { Vec::new() };
-        let degrees = if fresh { degrees(problems, seen, steps) } else { Vec::new() };
+        let (outside, degrees) = by_weights(asked, answers, l);
         let pairs = asked.lengths[l];
         Ok(AfterPairs {
             pairs,
@@ -332,35 +331,36 @@ impl Resamples {
     }
 }
 
-/// Share of ‖w‖² outside of what was read `[s]`.
-fn outside(seen: &[asked::Seen], steps: usize) -> Vec<f64> {
-    let of = |s: usize| {
-        let (mut without, mut within) = (0.0, 0.0);
-        for seen in seen {
-            let asked = seen.answers.len() / steps;
-            without += seen.outside[s];
-            within += seen.answers[s * asked..(s + 1) * asked].iter().map(|a| a * a).sum::<f64>();
-        }
-        if without + within > 0.0 { without / (without + within) } else { 0.0 }
+/// Share of ‖w‖² outside of what was read `[s]`, and the median over prompts of the lowest degree `[s]`, by the weights that
+/// answers imply; both empty where queries are too few, the first where everything was read.
+fn by_weights(asked: &Asked, answers: &Answers, l: usize) -> (Vec<f64>, Vec<Option<usize>>) {
+    let (problems, dim) = (&asked.problems[l], asked.dim());
+    let of = |b: usize| Some((&problems[b], asked.induced(b, &answers.of[l][b])?));
+    let Some(all): Option<Vec<(&Eigen, Vec<f64>)>> = (0..problems.len()).into_par_iter().map(of).collect()
+    else {
+        return (Vec::new(), Vec::new());
     };
-    (0..steps).map(of).collect()
-}
-
-/// Median over prompts of the lowest degree `[s]`.
-fn degrees(problems: &[asked::Eigen], seen: &[asked::Seen], steps: usize) -> Vec<Option<usize>> {
-    let per_prompt: Vec<Vec<Option<usize>>> =
-        problems.par_iter().zip(seen).map(|(problem, seen)| degree::lowest(problem, seen)).collect();
-    let all: Vec<usize> = (0..problems.len()).collect();
-    (0..steps)
-        .map(|s| {
-            let of: Vec<f64> = per_prompt
-                .iter()
-                .map(|found| found[s].map_or(f64::INFINITY, |degree| degree as f64))
-                .collect();
-            let median = median_of(&of, &all);
-            median.is_finite().then_some(median as usize)
-        })
-        .collect()
+    let outside = |s: usize| {
+        let (mut inside, mut whole) = (0.0, 0.0);
+        for (problem, weights) in &all {
+            let w = &weights[s * dim..(s + 1) * dim];
+            let along = problem.along(w);
+            inside += dot(&along, &along);
+            whole += dot(w, w);
+        }
+        if whole > 0.0 { (1.0 - inside / whole).max(0.0) } else { 0.0 }
+    };
+    let steps = 0..answers.count();
+    let outside = if asked.lengths[l] < dim { steps.clone().map(outside).collect() } else { Vec::new() };
+    let degrees: Vec<Vec<Option<usize>>> =
+        all.par_iter().map(|(problem, weights)| degree::lowest(problem, weights, dim)).collect();
+    let every: Vec<usize> = (0..problems.len()).collect();
+    let median = |s: usize| {
+        let of = degrees.iter().map(|found| found[s].map_or(f64::INFINITY, |degree| degree as f64));
+        let median = median_of(&of.collect::<Vec<_>>(), &every);
+        median.is_finite().then_some(median as usize)
+    };
+    (outside, steps.map(median).collect())
 }
 
 #[cfg(test)]

@@ -34,12 +34,17 @@ pub struct Candidate {
 impl Candidate {
     /// Asks an algorithm after each of its steps.
     pub fn ask(name: &str, learner: &dyn Learner, steps: &Steps, asked: &Asked) -> Result<Candidate> {
-        Ok(Candidate { name: name.to_string(), answers: asked.ask(learner, steps)? })
+        Ok(Candidate::new(name, asked.ask(learner, steps)?))
+    }
+
+    /// One that has been asked.
+    pub fn new(name: &str, answers: Answers) -> Candidate {
+        Candidate { name: name.to_string(), answers }
     }
 
     /// Its filters `[s][k]` over some knots after the `l`th number of pairs, at some of the steps it was asked.
     pub fn filters(&self, asked: &Asked, l: usize, knots: &Knots, steps: &[u64]) -> Vec<Vec<f64>> {
-        let parts = parts(knots, asked, l, &self.answers.of[l]);
+        let parts = parts(knots, asked, l, &self.answers);
         let filters = fit(parts.iter().map(|part| (part, 1.0)), knots.count(), self.answers.count());
         steps.iter().filter_map(|&step| Some(filters[self.answers.steps.position(step)?].clone())).collect()
     }
@@ -191,10 +196,10 @@ impl Distances {
         for (l, problems) in asked.problems.iter().enumerate() {
             let of = |b: usize| {
                 let exact = problems[b].exact_answers();
-                let own = answers.of[l][b].answers.chunks_exact(exact.len());
+                let own = answers.of[l][b].chunks_exact(exact.len());
                 let apart = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - y).powi(2)).sum::<f64>();
                 let power: Vec<f64> = own.clone().map(|a| apart(a, &exact)).collect();
-                let theirs = other.of[l][b].answers.chunks_exact(exact.len());
+                let theirs = other.of[l][b].chunks_exact(exact.len());
                 let between = own.flat_map(|a| theirs.clone().map(move |o| apart(a, o))).collect();
                 (power, exact.iter().map(|e| e * e).sum::<f64>(), between)
             };

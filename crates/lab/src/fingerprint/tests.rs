@@ -8,7 +8,7 @@ const DIM: usize = 10;
 
 fn questions(prompts: usize, lengths: &[usize]) -> Questions {
     let task = Task::new("linear", "gaussian", DIM, 31).unwrap();
-    task.questions(Seed(5), "eval", 0, prompts, lengths.to_vec(), DIM)
+    task.questions(Seed(5), "eval", 0, prompts, lengths.to_vec(), 2 * DIM)
 }
 
 fn asked(lengths: &[usize]) -> Asked {
@@ -42,7 +42,7 @@ fn filters_are_the_closed_forms() {
 #[test]
 fn newton_has_its_return_map_and_its_starts_their_shapes() {
     let asked = asked_by_norm(&[20, 30]);
-    for (solver, exponent) in [("newton:start=identity", 1.0..1.3), ("newton", 1.9..2.4)] {
+    for (solver, exponent) in [("newton:start=identity", 1.0..1.4), ("newton", 1.9..2.9)] {
         let found = taken(solver, &Steps::range(0, 9), &asked);
         for after in &found.lengths {
             let maps: Vec<&ReturnMap> = after.maps.iter().flatten().collect();

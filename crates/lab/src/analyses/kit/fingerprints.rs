@@ -1,10 +1,12 @@
 //! Fingerprints of networks and algorithms by name, for rows.
 
-use super::lab::{Data, Lab};
+use super::lab::Lab;
 use super::setting::{Baseline, Setting};
-use crate::error::{Error, Result};
-use crate::fingerprint::{AfterPairs, Asked, Candidate, Fingerprint, Naming, Options, Scale};
+use crate::data::prompts::Questions;
+use crate::error::Result;
+use crate::fingerprint::{AfterPairs, Answers, Asked, Candidate, Fingerprint, Naming, Options, Scale};
 use crate::learners::Learner;
+use crate::learners::steps::Steps;
 use crate::stats::Estimate;
 
 /// Prompts that are asked fresh queries.
@@ -27,44 +29,58 @@ pub struct Taken {
     pub naming: Naming,
     /// The filters `[l][s][k]` of each of them, at its best step for each step of the learner.
     pub theirs: Vec<Vec<Vec<Vec<f64>>>>,
-    /// Whether it comes from one query per prompt, because only predictions are kept.
-    pub recorded: bool,
 }
 
 impl Lab {
-    /// The first evaluation prompts with d fresh queries each, after each of `lengths` pairs.
-    pub fn asked(&self, data: &Data, lengths: &[usize]) -> Result<Asked> {
-        let count = self.count.min(PROMPTS);
-        let questions = data.task()?.questions(self.seed, "eval", 0, count, lengths.to_vec(), data.dim);
-        Asked::fresh(questions, Scale::One)
-    }
-
-    /// The fingerprint of a setting's network among [`among`], by fresh queries or, where only its predictions are kept, by the
-    /// next point of every evaluation prompt.
+    /// The fingerprint of a setting's network among [`among`], by 2d fresh queries after each of `lengths` pairs.
     pub fn fingerprint(&self, setting: &Setting, lengths: &[usize]) -> Result<Taken> {
-        let learner = self.network(setting.network)?;
-        self.say(&format!("fingerprint of {}", setting.network));
-        let (data, among) = (&setting.data, among(setting));
-        match self.fingerprint_by(&*learner, &self.asked(data, lengths)?, &among) {
-            Err(Error::Unsupported { .. }) => {
-                let asked = Asked::next_point((*self.sample(data)?).clone(), lengths.to_vec(), Scale::One)?;
-                Ok(Taken { recorded: true, ..self.fingerprint_by(&*learner, &asked, &among)? })
-            }
-            found => found,
-        }
+        let (data, count) = (&setting.data, self.count.min(PROMPTS));
+        let questions = data.task()?.questions(self.seed, "eval", 0, count, lengths.to_vec(), 2 * data.dim);
+        self.fingerprint_by(&*self.network(setting.network)?, questions, &among(setting))
     }
 
-    /// The fingerprint of a learner by what is asked, and its place among algorithms.
-    pub fn fingerprint_by(&self, learner: &dyn Learner, asked: &Asked, among: &[Baseline]) -> Result<Taken> {
+    /// The fingerprint of a learner by any questions, and its place among algorithms.
+    pub fn fingerprint_by(
+        &self,
+        learner: &dyn Learner,
+        questions: Questions,
+        among: &[Baseline],
+    ) -> Result<Taken> {
+        self.say(&format!("fingerprint of {}", learner.id()));
+        let asked = Asked::fresh(questions, Scale::One)?;
         let answers = asked.ask(learner, &learner.default_steps())?;
+        let ask = |baseline: &Baseline| asked.ask(&*self.learner(baseline.solver)?, &baseline.steps()?);
+        let theirs = among.iter().map(ask).collect::<Result<Vec<Answers>>>()?;
+        self.taken(learner, &asked, &answers, among, theirs)
+    }
+
+    /// The fingerprint of a setting's network among [`among`] by what it predicts at the evaluation prompts, one query each: all
+    /// that is kept of some networks.
+    pub fn fingerprint_of_predictions(&self, setting: &Setting, lengths: &[usize]) -> Result<Taken> {
+        let network = self.network(setting.network)?;
+        let (data, among) = (&setting.data, among(setting));
+        let asked = Asked::next_point((*self.sample(data)?).clone(), lengths.to_vec(), Scale::One)?;
+        let of = |name: &str, steps: &Steps| asked.recorded(&*self.path(name, data, steps)?);
+        let answers = of(setting.network, &network.default_steps())?;
+        let theirs = among.iter().map(|baseline| of(baseline.solver, &baseline.steps()?));
+        let theirs = theirs.collect::<Result<Vec<Answers>>>()?;
+        self.taken(&*network, &asked, &answers, &among, theirs)
+    }
+
+    fn taken(
+        &self,
+        learner: &dyn Learner,
+        asked: &Asked,
+        answers: &Answers,
+        among: &[Baseline],
+        theirs: Vec<Answers>,
+    ) -> Result<Taken> {
         let options = Options { seed: self.seed, ..Options::default() };
-        let fingerprint = Fingerprint::from_answers(learner, &answers, asked, &options)?;
-        let ask = |baseline: &Baseline| {
-            let algorithm = self.learner(baseline.solver)?;
-            Candidate::ask(baseline.label, &*algorithm, &baseline.steps()?, asked)
-        };
-        let candidates: Vec<Candidate> = among.iter().map(ask).collect::<Result<_>>()?;
-        let naming = Naming::of_answers(&answers, &candidates, asked, self.seed);
+        let fingerprint = Fingerprint::from_answers(learner, answers, asked, &options)?;
+        let candidates =
+            among.iter().zip(theirs).map(|(baseline, theirs)| Candidate::new(baseline.label, theirs));
+        let candidates: Vec<Candidate> = candidates.collect();
+        let naming = Naming::of_answers(answers, &candidates, asked, self.seed);
         let theirs = candidates.iter().map(|candidate| {
             let steps = naming.of(&candidate.name).map_or(&[][..], |named| &named.steps);
             let lengths = fingerprint.lengths.iter().enumerate();
@@ -72,7 +88,7 @@ impl Lab {
             lengths.map(of).collect()
         });
         let theirs = theirs.collect();
-        Ok(Taken { fingerprint, naming, theirs, recorded: false })
+        Ok(Taken { fingerprint, naming, theirs })
     }
 }
 

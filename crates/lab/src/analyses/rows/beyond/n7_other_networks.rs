@@ -17,9 +17,9 @@ pub const ROWS: &[Analysis] = &[Analysis {
     seconds: 12.0,
     title: "Do other networks have the same fingerprint?",
     summary: "The measurements of N5 for the same network by another recipe and from five seeds, with ReLU in place of softmax, on \
-              ill-conditioned inputs and noisy labels, with one head, and with 24 layers; after 15 to 40 pairs. Where only a network's \
-              predictions are kept, its filters come from one query per prompt and are less exact. With fewer pairs than dimensions, \
-              directions that no pair has read are left out.",
+              ill-conditioned inputs and noisy labels, with one head, and with 24 layers; after 15 to 40 pairs. Of most of these \
+              networks only predictions are kept, so that all filters come from one query per prompt, the next point. With fewer pairs \
+              than dimensions, directions that no pair has read are left out.",
     needs: &[
         "r1", "r1-fast", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4", "r1-relu", "r2", "r3", "r4", "r5",
     ],
@@ -74,10 +74,9 @@ const NUMBERS: [Number; 2] = [
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let mut found: Vec<(&str, Taken)> = Vec::new();
     for Asked { id, words, setting } in networks() {
-        let taken = lab.fingerprint(&setting, &LENGTHS)?;
+        let taken = lab.fingerprint_of_predictions(&setting, &LENGTHS)?;
         let decides = taken.fingerprint.after(LAST).expect("asked");
-        // R1 itself is judged by N5
-        for (name, says, value, bound, expected) in NUMBERS.into_iter().filter(|_| id != "r1") {
+        for (name, says, value, bound, expected) in NUMBERS {
             note.claim(&format!("{id}-{name}"), value(decides), bound)
                 .asks(&[setting.network])
                 .says(format!("{words}, after {LAST} pairs: {says}"))
@@ -91,7 +90,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         }
         found.push((words, taken));
     }
-    let seed = |network: &&'static str| lab.fingerprint(&Setting { network, ..ISOTROPIC }, &LENGTHS);
+    let seed =
+        |network: &&'static str| lab.fingerprint_of_predictions(&Setting { network, ..ISOTROPIC }, &LENGTHS);
     let seeds: Vec<Taken> = SEEDS.iter().map(seed).collect::<Result<_>>()?;
     let decides = |taken: &Taken| taken.fingerprint.after(LAST).expect("asked").clone();
     for (name, says, value, bound, expected) in NUMBERS {
@@ -140,7 +140,6 @@ fn table(note: &mut Notebook, found: &[(&str, Taken)]) {
             let overall = &after.overall;
             rows.push(vec![
                 words.to_string(),
-                if taken.recorded { "one query" } else { "fresh queries" }.to_string(),
                 after.pairs.to_string(),
                 text(overall.exponent),
                 text(overall.a),
@@ -150,7 +149,7 @@ fn table(note: &mut Notebook, found: &[(&str, Taken)]) {
             ]);
         }
     }
-    let columns = ["network", "asked", "pairs", "exponent p", "a", "b", "iterations per layer", "closest"];
+    let columns = ["network", "pairs", "exponent p", "a", "b", "iterations per layer", "closest"];
     let caption = "Means over layers; 95 % intervals over prompts. Closest: the algorithm that leaves least of w − w_OLS over all \
                    numbers of pairs.";
     note.table("networks", "Fingerprints of other networks", caption, columns, rows);

@@ -3,10 +3,9 @@
 //! The bounds were written on 2026-11-17, before R1 was asked. A step size η = 1/‖S‖ makes the cut-off λ_c of a filter grow
 //! with the square of the inputs' size, a constant one leaves it where it is; the bound is half-way.
 
-use crate::analyses::kit::fingerprints::{PROMPTS, Taken, among};
+use crate::analyses::kit::fingerprints::{Taken, among};
 use crate::analyses::kit::prelude::*;
 use crate::data::prompts::Questions;
-use crate::fingerprint::{Asked, Scale as Unit};
 use crate::stats::over_runs;
 
 /// Its row of the table.
@@ -24,6 +23,8 @@ pub const ROWS: &[Analysis] = &[Analysis {
     ..Analysis::BEYOND
 }];
 
+/// Prompts of each kind.
+const PROMPTS: usize = 128;
 /// Sizes of the inputs.
 const SIZES: [f64; 5] = [0.5, 0.7, 1.0, 1.4, 2.0];
 /// Condition numbers of the inputs' covariance.
@@ -49,9 +50,9 @@ fn sizes(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let network = lab.network("r1")?;
     let mut found: Vec<(f64, Taken)> = Vec::new();
     for size in SIZES {
-        let asked = Asked::fresh(questions(lab, "gaussian", size)?, Unit::One)?;
         // gradient descent with a constant step size diverges on the larger inputs
-        found.push((size, lab.fingerprint_by(&*network, &asked, &among(&ISOTROPIC)[..2])?));
+        let questions = questions(lab, "gaussian", size)?;
+        found.push((size, lab.fingerprint_by(&*network, questions, &among(&ISOTROPIC)[..2])?));
     }
     let layers = network.default_steps();
     let cutoffs = |s: usize| -> Vec<(f64, f64)> {
@@ -100,8 +101,8 @@ fn conditions(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let mut found: Vec<(u32, Taken)> = Vec::new();
     for kappa in CONDITIONS {
         let inputs = if kappa == 1 { "gaussian".to_string() } else { format!("skewed:kappa={kappa}") };
-        let asked = Asked::fresh(questions(lab, &inputs, 1.0)?, Unit::One)?;
-        found.push((kappa, lab.fingerprint_by(&*network, &asked, &among(&ISOTROPIC)[..2])?));
+        let questions = questions(lab, &inputs, 1.0)?;
+        found.push((kappa, lab.fingerprint_by(&*network, questions, &among(&ISOTROPIC)[..2])?));
     }
     let behind = |taken: &Taken| taken.behind("Newton from S", "Newton from I");
     let gram_first = found.iter().filter(|(_, taken)| behind(taken).high < 0.0);
