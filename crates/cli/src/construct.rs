@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use lab::Seed;
-use lab::constructions::{self, Variant, Wish, file, picture};
+use lab::constructions::{self, Start, Variant, Wish, file, picture};
 
 use crate::error::{Error, Result};
 use crate::{output, progress};
@@ -19,6 +19,7 @@ const PNG_SCALE: f32 = 2.5;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     iclab construct newton --iterations 12 --dim 20 --points 40 --out w.safetensors\n  \
+    iclab construct newton --start identity --iterations 12 --out w.safetensors     (k+2 layers, half the iterations)\n  \
     iclab construct newton --variant paper --iterations 12 --out paper.safetensors     (the theorem: k+8 layers)\n  \
     iclab construct newton --variant printed --iterations 3 --out printed.safetensors     (as printed: wrong)\n  \
     iclab construct gd --iterations 100 --inputs skewed:kappa=100 --out gd.safetensors\n  \
@@ -42,10 +43,14 @@ pub struct ConstructArgs {
     #[arg(long, value_name = "N", default_value_t = 40, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=constructions::LARGEST.1 as i64))]
     points: u32,
-    /// Newton's start is αS; half of the largest that converges on the prompts when left out
+    /// Where Newton's iteration for the inverse of S starts; the compact construction has the choice [default: gram]
+    #[arg(long, value_enum)]
+    start: Option<StartArg>,
+    /// α of Newton's start αS; half of the largest that converges on the prompts when left out
     #[arg(long, allow_negative_numbers = true)]
     alpha: Option<f64>,
-    /// Step of gradient descent; half of the largest that converges on the prompts when left out
+    /// η of Newton's start ηI, or the step of gradient descent; half of the largest that converges on the prompts when left
+    /// out
     #[arg(long, allow_negative_numbers = true)]
     eta: Option<f64>,
     /// Input distribution of the prompts, with settings as NAME:setting=value (see `iclab list inputs`)
@@ -74,7 +79,7 @@ enum AlgorithmArg {
 /// Which construction of Newton's iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum VariantArg {
-    /// k+3 layers
+    /// k+3 layers, or k+2 with --start identity
     Compact,
     /// The paper's k+8 layers, corrected
     Paper,
@@ -84,32 +89,48 @@ enum VariantArg {
     Causal,
 }
 
+/// Where Newton's iteration starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StartArg {
+    /// αS: about 2 log₂ κ iterations, κ the condition number of S
+    Gram,
+    /// ηI: one layer fewer and about log₂ κ iterations
+    Identity,
+}
+
 impl ConstructArgs {
     fn variant(&self) -> Result<Variant> {
-        Ok(match (self.algorithm, self.variant) {
-            (AlgorithmArg::Gd, None) => Variant::Gd,
-            (AlgorithmArg::Gd, Some(_)) => {
-                return Err(Error::Usage(
-                    "--variant is of Newton's iteration; accepted: none with gd".into(),
-                ));
+        let refuse = |words: &str| Err(Error::Usage(words.into()));
+        if self.algorithm == AlgorithmArg::Gd {
+            return match (self.variant, self.start) {
+                (None, None) => Ok(Variant::Gd),
+                (Some(_), _) => refuse("--variant is of Newton's iteration; accepted: none with gd"),
+                (_, Some(_)) => refuse("--start is of Newton's iteration; accepted: none with gd"),
+            };
+        }
+        match (self.variant.unwrap_or(VariantArg::Compact), self.start.unwrap_or(StartArg::Gram)) {
+            (VariantArg::Compact, StartArg::Gram) => Ok(Variant::Compact(Start::Gram)),
+            (VariantArg::Compact, StartArg::Identity) => Ok(Variant::Compact(Start::Identity)),
+            (_, StartArg::Identity) => {
+                refuse("--start identity is of the compact construction; accepted: --variant compact")
             }
-            (_, None | Some(VariantArg::Compact)) => Variant::Compact,
-            (_, Some(VariantArg::Paper)) => Variant::Paper,
-            (_, Some(VariantArg::Printed)) => Variant::Printed,
-            (_, Some(VariantArg::Causal)) => Variant::Causal,
-        })
+            (VariantArg::Paper, StartArg::Gram) => Ok(Variant::Paper),
+            (VariantArg::Printed, StartArg::Gram) => Ok(Variant::Printed),
+            (VariantArg::Causal, StartArg::Gram) => Ok(Variant::Causal),
+        }
     }
 
-    /// α or η as given; that of the other algorithm is refused.
+    /// α or η as given; the one that the variant does not have is refused.
     fn step(&self, variant: Variant) -> Result<Option<f64>> {
-        let (name, given, other) = match variant {
-            Variant::Gd => ("eta", self.eta, self.alpha.map(|_| "alpha")),
-            _ => ("alpha", self.alpha, self.eta.map(|_| "eta")),
+        let (name, _) = variant.step_name();
+        let (given, other) = match variant.start() {
+            Some(Start::Gram) => {
+                (self.alpha, self.eta.map(|_| "--eta is of gradient descent and of --start identity"))
+            }
+            _ => (self.eta, self.alpha.map(|_| "--alpha is of Newton's start αS")),
         };
         match other {
-            Some(other) => {
-                Err(Error::Usage(format!("--{other} is of the other algorithm; accepted: --{name}")))
-            }
+            Some(other) => Err(Error::Usage(format!("{other}; accepted: --{name}"))),
             None => Ok(given),
         }
     }

@@ -78,9 +78,24 @@ fn bad_arguments_get_one_clear_sentence() {
         ("construct newton --dim 2 --points 4 --eta 1 --out w.safetensors", &["eta", "--alpha"]),
         (
             "construct gd --dim 2 --points 4 --eta 9 --out w.safetensors",
-            &["eta 9", "convergent range", "below 2/λ "],
+            &["eta 9", "convergent range", "below 2/λ, λ"],
         ),
         ("construct gd --variant paper --out w.safetensors", &["--variant"]),
+        (
+            "construct gd --start identity --out w.safetensors",
+            &["--start is of Newton's iteration", "none with gd"],
+        ),
+        (
+            "construct newton --variant paper --start identity --out w.safetensors",
+            &["--start identity is of the compact construction", "--variant compact"],
+        ),
+        ("construct newton --variant causal --start identity --out w.safetensors", &["--variant compact"]),
+        ("construct newton --start ols --out w.safetensors", &["'ols'", "gram, identity"]),
+        ("construct newton --start identity --alpha 1 --out w.safetensors", &["--alpha is of", "--eta"]),
+        (
+            "construct newton --start identity --dim 2 --points 4 --eta 9 --out w.safetensors",
+            &["eta 9", "convergent range", "below 2/λ, λ"],
+        ),
         ("construct newton --inputs skewd --out w.safetensors", &["did you mean skewed"]),
         ("construct cg --out w.safetensors", &["cg", "newton"]),
         (

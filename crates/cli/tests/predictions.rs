@@ -44,7 +44,8 @@ fn predictions_of_a_file_match_the_learner_that_made_it() {
 #[test]
 fn constructed_weights_predict_what_the_algorithm_does() {
     let dir = with_prompts(); // d = 4, 9 points
-    for (variant, layers, width) in [("compact", 9, 17), ("paper", 14, 32)] {
+    let variants = [("compact", 9, 17), ("compact --start identity", 8, 17), ("paper", 14, 32)];
+    for (variant, layers, width) in variants {
         let line = format!(
             "construct newton --variant {variant} --iterations 6 --dim 4 --points 8 --out w.safetensors"
         );
@@ -207,8 +208,11 @@ fn predictions_that_are_not_finite_are_refused_or_counted() {
 #[test]
 fn a_construction_is_compared_with_its_own_algorithm() {
     let dir = with(&[]);
-    for (algorithm, step) in [("newton", "alpha"), ("gd", "eta")] {
+    for (algorithm, start, step) in
+        [("newton", "gram", "alpha"), ("newton", "identity", "eta"), ("gd", "", "eta")]
+    {
         let line = format!("construct {algorithm} --iterations 6 --dim 4 --points 8 --out w.safetensors");
+        let line = if start.is_empty() { line } else { format!("{line} --start {start}") };
         done(dir.path(), &line);
         let line = format!(
             "compare construct:w.safetensors {algorithm} --steps-b 0..=9 --prompts 16 --out c --json"
@@ -223,10 +227,14 @@ fn a_construction_is_compared_with_its_own_algorithm() {
         let other = plan.lines().find(|line| line.starts_with("b = ")).unwrap();
         let given = |sign: &str| other.contains(&format!("{sign}{step}="));
         assert!(other.starts_with(&format!("b = \"{algorithm}:")) && (given(":") || given(",")), "{plan}");
+        assert_eq!(other.contains("start=identity"), start == "identity", "{plan}");
         says(&plan, &["dim = 4", "points = 9"]); // which its weights know
         assert_eq!(done_json(dir.path(), "compare --plan c/plan.toml --out d --json")["best"], found["best"]);
     }
     // what is asked for stays
+    done(dir.path(), "construct newton --iterations 6 --dim 4 --points 8 --out n.safetensors");
+    let line = "compare newton:start=identity construct:n.safetensors --prompts 16 --out c --json";
+    assert_eq!(done_json(dir.path(), line)["notes"], json("[]"));
     let line = "compare gd:eta=0.01 construct:w.safetensors --prompts 16 --out c --json";
     assert_eq!(done_json(dir.path(), line)["notes"], json("[]"));
     says(&read(dir.path().join("c/plan.toml")), &["a = \"gd:eta=0.01,"]);

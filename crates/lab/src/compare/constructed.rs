@@ -30,17 +30,27 @@ fn of_construction(constructed: &Constructed, who: &str, given: &str) -> Result<
     }
     let recipe = &constructed.construction().recipe;
     let (held, mut spec) = (Spec::parse(&constructed.solver(recipe.pairs))?, Spec::parse(given)?);
-    let step = if recipe.variant == Variant::Gd { "eta" } else { "alpha" };
-    if held.name != spec.name || spec.given.contains_key(step) {
+    if held.name != spec.name || chosen(&held, &spec) {
         return Ok(None);
     }
     if recipe.variant == Variant::Causal {
         let note = format!("{who} is Newton with α/t² after t pairs, for which {given} has no setting");
         return Ok(Some((given.into(), note)));
     }
+    let mut taken = Vec::new();
     for (name, value) in held.given {
-        spec.given.entry(name).or_insert(value);
+        if !spec.given.contains_key(&name) {
+            taken.push(format!("{name}={value}"));
+            spec.given.insert(name, value);
+        }
     }
-    let note = format!("{given} takes {step}={} from the weights of {who}", spec.given[step]);
+    let note = format!("{given} takes {} from the weights of {who}", taken.join(" and "));
     Ok(Some((Id { name: spec.name, given: spec.given }.to_string(), note)))
+}
+
+/// Whether what is asked for has a step of its own, or another start than the weights hold: then it stays as it is.
+fn chosen(held: &Spec, asked: &Spec) -> bool {
+    let held_start = held.given.get("start").map_or("gram", String::as_str);
+    let other_start = asked.given.get("start").is_some_and(|start| start != held_start);
+    other_start || ["alpha", "eta"].iter().any(|step| asked.given.contains_key(*step))
 }

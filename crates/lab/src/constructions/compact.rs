@@ -1,12 +1,14 @@
 //! The compact construction: k Newton iterations in k+3 layers, width 3d+5, two heads; and its causal variant (3d+6).
 //!
 //! Columns x₁, y₁, …, xₙ, yₙ, x_test. After the first layer each y column holds its pair (b = x, y), and the test column
-//! holds only q = x_test: no layer can mistake it for a pair.
+//! holds only q = x_test: no layer can mistake it for a pair. A second layer makes a = αS x. From the identity no sum over
+//! pairs is needed: the first layer moves a = ηx along with b = x, and k+2 layers are enough.
 
 use super::layers::{Layers, OPPOSITE, newton, pair};
 use super::operations::{mov, mov_softmax};
+use super::slots::Wire;
 use super::transformer::{Head, Layer, Mask};
-use super::{Construction, Misprints, Positions, Recipe, Slots, Variant};
+use super::{Construction, Misprints, Positions, Recipe, Slots, Start, Variant};
 
 /// Builds it. The variant `causal` sees only columns before and normalises by the pairs t read so far, with the coefficient
 /// −½ of the paper's remark; otherwise the weights are the same.
@@ -31,17 +33,23 @@ pub fn build(recipe: &Recipe, misprints: Misprints) -> Construction {
     let slots = Slots::new(&slots);
     let positions = Positions::one_circle(columns);
     let mut table = positions.table(&slots, columns);
-    let copy = if causal {
-        let label = slots.range("label").start;
-        (1..columns).step_by(2).for_each(|p| table[[p, label]] = 1.0);
-        causal_mov(&slots, &positions)
-    } else {
-        mov(&slots, &positions, columns, 1.0, &[("q", "b", 1.0)], None)
+    let copy = |wires: &[Wire]| mov(&slots, &positions, columns, 1.0, wires, None);
+    let init = || {
+        let start = pair(&slots, &[("b", "b", 1.0)], &[("b", "a", n * recipe.step)], misprints.second());
+        Layer::attention("init", start)
     };
-    let init = pair(&slots, &[("b", "b", 1.0)], &[("b", "a", n * recipe.step)], misprints.second());
+    let before = match recipe.variant {
+        Variant::Causal => {
+            let label = slots.range("label").start;
+            (1..columns).step_by(2).for_each(|p| table[[p, label]] = 1.0);
+            vec![causal_mov(&slots, &positions), init()]
+        }
+        Variant::Compact(Start::Identity) => vec![copy(&[("q", "b", 1.0), ("q", "a", recipe.step)])],
+        _ => vec![copy(&[("q", "b", 1.0)]), init()],
+    };
     let read = pair(&slots, &[("q", "a", n)], &[("y", "out", 1.0)], OPPOSITE);
     let mut layers = Layers {
-        before: vec![copy, Layer::attention("init", init)],
+        before,
         iteration: newton(&slots, n, misprints),
         after: vec![Layer::attention("read", read)],
     };

@@ -23,7 +23,7 @@ pub fn readme(construction: &Construction, measured: &str) -> String {
     let recipe = &construction.recipe;
     let transformer = &construction.transformer;
     let (n, columns) = (recipe.pairs, recipe.columns());
-    let step = if recipe.variant == Variant::Gd { "η" } else { "α" };
+    let (_, step) = recipe.variant.step_name();
     let mut text = format!(
         "# {} in {}\n\n\
          A Transformer with weights built by hand: {}. d = {}, up to n = {n} pairs (N = {columns} columns), {step} = {:e}. \

@@ -6,7 +6,7 @@ use ndarray::{Array2, Array3, Array4, ArrayView1, s};
 use rayon::prelude::*;
 
 use super::transformer::{Columns, Layer};
-use super::{Construction, Variant};
+use super::{Construction, Start, Variant};
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
@@ -42,7 +42,10 @@ impl Constructed {
         match self.construction.recipe.variant {
             Variant::Gd => format!("gd:eta={step:e},form=iterated"),
             Variant::Causal => format!("newton:alpha={:e}", step / (t.max(1) * t.max(1)) as f64),
-            _ => format!("newton:alpha={step:e}"),
+            Variant::Compact(Start::Identity) => format!("newton:start=identity,eta={step:e}"),
+            Variant::Compact(Start::Gram) | Variant::Paper | Variant::Printed => {
+                format!("newton:alpha={step:e}")
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use ndarray::s;
 use serde_json::{Value, json};
 
 use super::{
-    Constructed, Construction, Recipe, Variant, build, describe, deviations, label_bound, step_limit,
+    Constructed, Construction, Recipe, Start, Variant, build, describe, deviations, label_bound, step_limit,
 };
 use crate::data::prompts::{Prompts, Questions, Task};
 use crate::data::seed::Seed;
@@ -73,11 +73,12 @@ pub fn make(wish: &Wish, progress: &dyn Fn(&str)) -> Result<Made> {
 
 /// The step, if it converges on the prompts.
 fn checked_step(wish: &Wish, limit: f64) -> Result<f64> {
-    let (name, rule) = match wish.variant {
-        Variant::Gd => ("eta", "2/λ"),
-        Variant::Causal => ("alpha", "2/λ², λ the largest ‖x‖²,"),
-        _ => ("alpha", "2/λ², λ the largest eigenvalue of S,"),
+    let rule = match (wish.variant, wish.variant.start()) {
+        (Variant::Causal, _) => "2/λ², λ the largest ‖x‖²,",
+        (_, Some(Start::Gram)) => "2/λ², λ the largest eigenvalue of S,",
+        (_, Some(Start::Identity) | None) => "2/λ, λ the largest eigenvalue of S,",
     };
+    let (name, _) = wish.variant.step_name();
     let step = wish.step.unwrap_or(limit / 2.0);
     if step > 0.0 && step < limit {
         return Ok(step);
@@ -114,7 +115,7 @@ impl Made {
     pub fn record(&self) -> Value {
         let (recipe, built) = (&self.construction.recipe, &self.construction.transformer);
         json!({
-            "variant": recipe.variant, "iterations": recipe.iterations, "layers": built.layers.len(),
+            "variant": recipe.variant.name(), "start": recipe.variant.start(), "iterations": recipe.iterations, "layers": built.layers.len(),
             "width": built.width(), "heads": built.heads(), "columns": built.columns(), "numbers": built.parameters(),
             "step": recipe.step, "step_limit": self.step_limit, "algorithm": self.algorithm, "prompts": CHECKED_ON,
             "deviation": self.deviation,
@@ -124,7 +125,7 @@ impl Made {
     /// The same in three lines.
     pub fn summary(&self) -> String {
         let (recipe, built) = (&self.construction.recipe, &self.construction.transformer);
-        let letter = if recipe.variant == Variant::Gd { "η" } else { "α" };
+        let (_, letter) = recipe.variant.step_name();
         format!(
             "{}, {}, width {}, {}, {} columns, {} numbers\n\
              {letter} = {:.4e}, of at most {:.4e} on these prompts\n\

@@ -5,15 +5,15 @@
 //! learner whose steps are iterations. [`mod@file`] keeps it, [`describe`] explains it, [`picture`] draws it.
 //!
 //! ```
-//! use lab::constructions::{Constructed, Recipe, Variant, build, step_limit};
+//! use lab::constructions::{Constructed, Recipe, Start, Variant, build, step_limit};
 //! use lab::prelude::*;
 //!
 //! let prompts = Task::new("linear", "gaussian", 3, 7)?.sample(Seed(0), "eval", 0, 4);
-//! let (variant, pairs) = (Variant::Compact, 6);
+//! let (variant, pairs) = (Variant::Compact(Start::Identity), 6);
 //! let step = step_limit(variant, &prompts, pairs) / 2.0;
 //! let recipe = Recipe { variant, iterations: 8, dim: 3, pairs, step, label_bound: 1.0 };
 //! let construction = build(&recipe)?;
-//! assert_eq!((construction.transformer.layers.len(), construction.transformer.width()), (8 + 3, 3 * 3 + 5));
+//! assert_eq!((construction.transformer.layers.len(), construction.transformer.width()), (8 + 2, 3 * 3 + 5));
 //!
 //! let transformer = Constructed::new("compact", construction);
 //! let newton = solvers::build(&transformer.solver(pairs))?;
@@ -43,7 +43,7 @@ pub use gate::Positions;
 pub use learner::{Constructed, deviations};
 pub use made::{CHECKED_ON, Made, Wish, make};
 pub use map::Map;
-pub use recipe::{LARGEST, Misprints, Recipe, Variant, label_bound, step_limit};
+pub use recipe::{LARGEST, Misprints, Recipe, Start, Variant, label_bound, step_limit};
 pub use slots::{Slot, Slots, Wire};
 pub use transformer::Transformer;
 
@@ -73,7 +73,7 @@ pub fn build(recipe: &Recipe) -> Result<Construction> {
 pub fn build_with(recipe: &Recipe, misprints: Misprints) -> Result<Construction> {
     recipe.check()?;
     Ok(match recipe.variant {
-        Variant::Compact | Variant::Causal => compact::build(recipe, misprints),
+        Variant::Compact(_) | Variant::Causal => compact::build(recipe, misprints),
         Variant::Paper => paper::build(recipe, misprints),
         Variant::Printed => paper::build(recipe, Misprints::ALL),
         Variant::Gd => gd::build(recipe),

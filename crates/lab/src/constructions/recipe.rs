@@ -10,7 +10,7 @@ use crate::linalg::{Spectrum, gram, norm};
 
 /// What a construction is built from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Recipe {
     /// Which construction.
     pub variant: Variant,
@@ -20,18 +20,17 @@ pub struct Recipe {
     pub dim: usize,
     /// The most pairs n of a prompt.
     pub pairs: usize,
-    /// α of Newton's start αS, or η of gradient descent.
+    /// α or η, by the variant: of Newton's start αS or ηI, or η of gradient descent.
     pub step: f64,
     /// Half of what no label may exceed; only the paper's construction, which multiplies by labels, needs one.
     pub label_bound: f64,
 }
 
 /// Which construction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// Newton in k+3 layers.
-    Compact,
+    /// Newton in k+3 layers from αS, in k+2 from ηI.
+    Compact(Start),
     /// Newton in k+8 layers, as the paper's proof goes, corrected.
     Paper,
     /// The same as printed.
@@ -42,15 +41,60 @@ pub enum Variant {
     Gd,
 }
 
+/// Where Newton's iteration starts, by the words of the setting `start` of the solver `newton`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// M₀ = αS.
+    Gram,
+    /// M₀ = ηI.
+    Identity,
+}
+
 impl Variant {
     /// Every variant.
-    pub const ALL: [Variant; 5] =
-        [Variant::Compact, Variant::Paper, Variant::Printed, Variant::Causal, Variant::Gd];
+    pub const ALL: [Variant; 6] = [
+        Variant::Compact(Start::Gram),
+        Variant::Compact(Start::Identity),
+        Variant::Paper,
+        Variant::Printed,
+        Variant::Causal,
+        Variant::Gd,
+    ];
+
+    /// Its name, which compact constructions share.
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::Compact(_) => "compact",
+            Variant::Paper => "paper",
+            Variant::Printed => "printed",
+            Variant::Causal => "causal",
+            Variant::Gd => "gd",
+        }
+    }
+
+    /// Where Newton's iteration starts; gradient descent has no such start.
+    pub fn start(self) -> Option<Start> {
+        match self {
+            Variant::Compact(start) => Some(start),
+            Variant::Paper | Variant::Printed | Variant::Causal => Some(Start::Gram),
+            Variant::Gd => None,
+        }
+    }
+
+    /// What its step is called: as a setting, and as a letter.
+    pub fn step_name(self) -> (&'static str, &'static str) {
+        match self.start() {
+            Some(Start::Gram) => ("alpha", "α"),
+            Some(Start::Identity) | None => ("eta", "η"),
+        }
+    }
 
     /// What it is, in a phrase.
     pub fn summary(self) -> &'static str {
         match self {
-            Variant::Compact => "Newton's iteration, exact in k+3 layers",
+            Variant::Compact(Start::Gram) => "Newton's iteration from αS, exact in k+3 layers",
+            Variant::Compact(Start::Identity) => "Newton's iteration from ηI, exact in k+2 layers",
             Variant::Paper => "Newton's iteration as in the paper's proof, corrected: k+8 layers",
             Variant::Printed => {
                 "the paper's proof as printed: equal value matrices (E2), test column inside S (E6)"
@@ -60,6 +104,44 @@ impl Variant {
             }
             Variant::Gd => "gradient descent by linear attention, one layer per step",
         }
+    }
+}
+
+/// A recipe as files have it: the start stands beside the variant. Files from before there was a choice have no start.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    variant: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start: Option<Start>,
+    iterations: usize,
+    dim: usize,
+    pairs: usize,
+    step: f64,
+    label_bound: f64,
+}
+
+impl From<Recipe> for Written {
+    fn from(Recipe { variant, iterations, dim, pairs, step, label_bound }: Recipe) -> Written {
+        let (start, variant) = (variant.start(), variant.name().to_string());
+        Written { variant, start, iterations, dim, pairs, step, label_bound }
+    }
+}
+
+impl TryFrom<Written> for Recipe {
+    type Error = String;
+
+    fn try_from(written: Written) -> std::result::Result<Recipe, String> {
+        let Written { variant, start, iterations, dim, pairs, step, label_bound } = written;
+        // Without a start it is the first of that name, from αS.
+        let meant = |v: &Variant| v.name() == variant && (start.is_none() || start == v.start());
+        let variant = Variant::ALL.into_iter().find(meant).ok_or_else(|| {
+            let from = |start: Start| format!(" from {start:?}").to_lowercase();
+            let words = |v: Variant| format!("{}{}", v.name(), v.start().map_or(String::new(), from));
+            let given = format!("{variant}{}", start.map_or(String::new(), from));
+            format!("variant {given}; accepted: {}", Variant::ALL.map(words).join(", "))
+        })?;
+        Ok(Recipe { variant, iterations, dim, pairs, step, label_bound })
     }
 }
 
@@ -124,8 +206,9 @@ impl Misprints {
 
 /// The steps with which a variant converges on prompts: every one below this limit.
 ///
-/// Newton needs α < 2/λ² with λ the largest eigenvalue of S over `pairs` pairs; gradient descent η < 2/λ; the causal variant
-/// α < 2/λ² with λ the largest eigenvalue of a mean of xxᵀ over any prefix, which the largest ‖x‖² bounds.
+/// Newton needs α < 2/λ² with λ the largest eigenvalue of S over `pairs` pairs; gradient descent and Newton from ηI need
+/// η < 2/λ; the causal variant α < 2/λ² with λ the largest eigenvalue of a mean of xxᵀ over any prefix, which the largest
+/// ‖x‖² bounds.
 pub fn step_limit(variant: Variant, prompts: &Prompts, pairs: usize) -> f64 {
     let d = prompts.dim();
     let of_prompt = |b: usize| {
@@ -136,9 +219,9 @@ pub fn step_limit(variant: Variant, prompts: &Prompts, pairs: usize) -> f64 {
         }
     };
     let largest = (0..prompts.count()).into_par_iter().map(of_prompt).reduce(|| 0.0, f64::max);
-    match variant {
-        Variant::Gd => 2.0 / largest,
-        _ => 2.0 / (largest * largest),
+    match variant.start() {
+        Some(Start::Gram) => 2.0 / (largest * largest),
+        Some(Start::Identity) | None => 2.0 / largest,
     }
 }
 
@@ -146,4 +229,33 @@ pub fn step_limit(variant: Variant, prompts: &Prompts, pairs: usize) -> f64 {
 pub fn label_bound(prompts: &Prompts) -> f64 {
     let largest = prompts.ys.iter().fold(0.0_f64, |m, y| m.max(y.abs()));
     (4.0 * largest).max(1.0).log2().ceil().exp2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recipe_says_its_start_and_one_without_starts_at_the_gram_matrix() {
+        let read = |text: &str| serde_json::from_str::<Recipe>(text).map_err(|e| e.to_string());
+        let sizes = r#""iterations":2,"dim":3,"pairs":4,"step":0.5,"label_bound":1.0"#;
+        for variant in Variant::ALL {
+            let recipe = Recipe { variant, iterations: 2, dim: 3, pairs: 4, step: 0.5, label_bound: 1.0 };
+            let text = serde_json::to_string(&recipe).unwrap();
+            assert_eq!(text.contains(r#""start":"identity""#), variant == Variant::Compact(Start::Identity));
+            assert_eq!(read(&text).unwrap(), recipe, "{text}");
+            // as files were before there was a choice
+            let old = read(&format!(r#"{{"variant":"{}",{sizes}}}"#, variant.name())).unwrap().variant;
+            assert_eq!(old, if old.name() == "compact" { Variant::Compact(Start::Gram) } else { variant });
+        }
+        for (variant, start) in [("paper", "identity"), ("gd", "gram"), ("dense", "gram")] {
+            let text = format!(r#"{{"variant":"{variant}","start":"{start}",{sizes}}}"#);
+            let refusal = read(&text).unwrap_err();
+            assert!(
+                refusal.contains(&format!("variant {variant} from {start}; accepted: compact from gram"))
+            );
+        }
+        let more = read(&format!(r#"{{"variant":"paper","depth":9,{sizes}}}"#)).unwrap_err();
+        assert!(more.contains("depth"), "{more}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Constructions are the algorithms they claim to be, in the layers and widths they claim.
 
 use lab::constructions::{
-    Constructed, Construction, Misprints, Recipe, Variant, build, build_with, deviations, label_bound,
+    Constructed, Construction, Misprints, Recipe, Start, Variant, build, build_with, deviations, label_bound,
     step_limit,
 };
 use lab::linalg::{axpy, dot};
@@ -14,6 +14,8 @@ const SEED: Seed = Seed(5);
 const ITERATIONS: usize = 20;
 /// What a construction may deviate from its algorithm, relative to the size of predictions.
 const ROUND_OFF: f64 = 1e-9;
+const COMPACT: Variant = Variant::Compact(Start::Gram);
+const FROM_IDENTITY: Variant = Variant::Compact(Start::Identity);
 
 fn prompts(d: usize, n: usize, kappa: u32, count: usize) -> Prompts {
     let inputs = if kappa == 1 { "gaussian".to_string() } else { format!("skewed:kappa={kappa}") };
@@ -68,7 +70,7 @@ fn over_the_grid(mut check: impl FnMut(usize, usize, u32, &Prompts)) {
 #[test]
 fn compact_and_paper_are_newton_to_round_off() {
     over_the_grid(|d, n, kappa, prompts| {
-        for variant in [Variant::Compact, Variant::Paper] {
+        for variant in [COMPACT, FROM_IDENTITY, Variant::Paper] {
             let (_, deviation) = worst(build(&recipe(variant, prompts, ITERATIONS)).unwrap(), prompts);
             assert!(deviation <= ROUND_OFF, "{variant:?} d={d} n={n} κ={kappa}: {deviation:e}");
         }
@@ -92,7 +94,8 @@ fn layers_and_widths_are_as_stated() {
                 let built = build(&recipe(variant, &prompts, k)).unwrap().transformer;
                 (built.layers.len(), built.width(), built.heads())
             };
-            assert_eq!(shape(Variant::Compact), (k + 3, 3 * d + 5, 2));
+            assert_eq!(shape(COMPACT), (k + 3, 3 * d + 5, 2));
+            assert_eq!(shape(FROM_IDENTITY), (k + 2, 3 * d + 5, 2));
             assert_eq!(shape(Variant::Causal), (k + 3, 3 * d + 6, 2));
             assert_eq!(shape(Variant::Paper), (k + 8, 6 * d + 8, 2));
             assert_eq!(shape(Variant::Printed), (k + 8, 6 * d + 8, 2));
@@ -165,7 +168,7 @@ fn each_misprint_alone_is_wrong() {
 fn the_printed_score_doubles_round_off() {
     // T S Tᵀ and T S T are the same on paper; in float64 the first loses a bit with each layer after convergence.
     let prompts = prompts(5, 12, 1, 8);
-    for variant in [Variant::Compact, Variant::Paper] {
+    for variant in [COMPACT, FROM_IDENTITY, Variant::Paper] {
         let recipe = recipe(variant, &prompts, 44);
         let off = |misprints| worst(build_with(&recipe, misprints).unwrap(), &prompts).1;
         let transposed = off(Misprints { transposed: true, ..Default::default() });
@@ -192,7 +195,7 @@ fn a_step_is_the_construction_of_so_many_iterations() {
 fn every_prefix_is_answered_as_the_algorithm_would() {
     let prompts = prompts(4, 9, 1, 5);
     let steps = Steps::range(0, 8);
-    for variant in [Variant::Compact, Variant::Paper, Variant::Gd] {
+    for variant in [COMPACT, FROM_IDENTITY, Variant::Paper, Variant::Gd] {
         let learner = constructed(variant, &prompts, 8);
         let found = learner.trajectory(&prompts, &steps).unwrap().values;
         for t in 0..prompts.points() {
@@ -228,6 +231,20 @@ fn queries_that_share_a_prefix_are_answered_as_if_alone() {
         assert!(off < 1e-11, "{variant:?}: {off}");
         assert!(answers.slice(s![.., .., 0, ..]).iter().all(|v| *v == 0.0), "nothing read, nothing known");
     }
+}
+
+#[test]
+fn newton_from_the_identity_is_gradient_descent_after_twice_the_steps_each_layer() {
+    let prompts = prompts(5, 12, 1, 6);
+    let newton = recipe(FROM_IDENTITY, &prompts, 6);
+    let descent = Recipe { variant: Variant::Gd, iterations: 64, ..newton.clone() };
+    let answers = |recipe: &Recipe, steps: &Steps| {
+        let learner = Constructed::new("constructed", build(recipe).unwrap());
+        learner.after_pairs(&prompts, recipe.pairs, steps).unwrap()
+    };
+    let (layers, steps) = (Steps::range(0, 6), Steps::new(vec![1, 2, 4, 8, 16, 32, 64]).unwrap());
+    let off = deviations(&answers(&newton, &layers), &answers(&descent, &steps));
+    assert!(off.iter().all(|v| *v <= ROUND_OFF), "{off:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use ndarray::{Array2, s};
 
+use crate::analyses::kit::problems::Prescribed;
 use crate::constructions::{
     Constructed, Construction, Recipe, Variant, build, deviations, label_bound, step_limit,
 };
@@ -9,6 +10,7 @@ use crate::data::prompts::{Prompts, Questions, Task};
 use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::learners::steps::Steps;
+use crate::linalg::random_orthogonal;
 use crate::solvers;
 
 /// Dimensions of the acceptance table.
@@ -17,6 +19,8 @@ pub const DIMS: [usize; 4] = [1, 2, 5, 20];
 pub const ITERATIONS: usize = 20;
 /// Prompts of each size.
 const PROMPTS: usize = 4;
+/// Dimension of the problems on which layers are counted.
+pub const SIZE: usize = 8;
 
 /// Prompts with n pairs and a query; κ = 1 is isotropic.
 pub fn prompts(seed: Seed, d: usize, n: usize, kappa: u32, count: usize) -> Result<Prompts> {
@@ -96,4 +100,29 @@ fn largest(values: impl Iterator<Item = f64>) -> f64 {
 /// The size that all have; NaN when they differ.
 pub fn constant(sizes: &[usize]) -> f64 {
     if sizes.iter().all(|size| *size == sizes[0]) { sizes[0] as f64 } else { f64::NAN }
+}
+
+/// The i-th problem whose S has eigenvalues spread geometrically over [1, κ], [`SIZE`] of them, in a random basis.
+pub fn spread(seed: Seed, i: u64, kappa: f64) -> Result<Prescribed> {
+    let basis = random_orthogonal(SIZE, &mut seed.at("constructions/basis", i));
+    let solution = seed.at("constructions/solution", i).normals(SIZE);
+    let eigenvalues: Vec<f64> = (0..SIZE).map(|i| kappa.powf(i as f64 / (SIZE - 1) as f64)).collect();
+    Prescribed::new(&eigenvalues, &basis, solution)
+}
+
+/// Layers of a construction until ‖w_k − w‖ ≤ ε‖w‖, for each ε, those before and after the iterations among them; NaN where
+/// `most` iterations are not enough.
+pub fn layers_needed<const N: usize>(
+    problem: &Prescribed,
+    variant: Variant,
+    step: f64,
+    most: usize,
+    epsilons: [f64; N],
+) -> Result<[f64; N]> {
+    let recipe = Recipe { variant, iterations: most, dim: SIZE, pairs: SIZE, step, label_bound: 1.0 };
+    let learner = Constructed::new("constructed", build(&recipe)?);
+    let errors = problem.errors(&learner, &Steps::range(0, most as u64))?;
+    let around = (learner.construction().before + learner.construction().after) as f64;
+    let first = |epsilon: f64| errors.iter().position(|error| *error <= epsilon);
+    Ok(epsilons.map(|epsilon| first(epsilon).map_or(f64::NAN, |k| k as f64 + around)))
 }

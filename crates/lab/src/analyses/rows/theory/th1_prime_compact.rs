@@ -1,12 +1,12 @@
 //! TH1′: the compact construction, and gradient descent by linear attention for contrast.
 
-use super::constructed::{DIMS, ITERATIONS, constant, grid, prompts, recipe, worst};
+use super::constructed::{
+    DIMS, ITERATIONS, SIZE, constant, grid, layers_needed, prompts, recipe, spread, worst,
+};
 use crate::analyses::kit::prelude::*;
-use crate::analyses::kit::problems::Prescribed;
 use crate::constructions::picture::picture;
-use crate::constructions::{Constructed, Recipe, Variant, build};
+use crate::constructions::{Recipe, Start, Variant, build};
 use crate::data::seed::Seed;
-use crate::linalg::random_orthogonal;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -22,14 +22,13 @@ pub const ROWS: &[Analysis] = &[Analysis {
     ..Analysis::THEORY
 }];
 
-/// Dimension of the problems on which layers are counted.
-const SIZE: usize = 8;
 const EPSILONS: [f64; 2] = [1e-2, 1e-6];
+const COMPACT: Variant = Variant::Compact(Start::Gram);
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
-    let cells = grid(lab.seed, Variant::Compact, ITERATIONS)?;
+    let cells = grid(lab.seed, COMPACT, ITERATIONS)?;
     let sample = prompts(lab.seed, DIM, LAST, 1, 16)?;
-    let compact = recipe(Variant::Compact, &sample, ITERATIONS);
+    let compact = recipe(COMPACT, &sample, ITERATIONS);
     let (mut extra, mut beyond) = (Vec::new(), Vec::new());
     for dim in DIMS {
         for k in 0..=ITERATIONS {
@@ -81,7 +80,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let title = "Layers to a given accuracy, Newton against gradient descent";
     let panel = LinesPanel::new(Axis::log2("condition number κ of S"), Axis::log10("layers"), series);
     note.figure("layers", title, caption, [panel]);
-    let small = build(&recipe(Variant::Compact, &prompts(lab.seed, 5, 10, 1, 16)?, 12))?;
+    let small = build(&recipe(COMPACT, &prompts(lab.seed, 5, 10, 1, 16)?, 12))?;
     note.paste(vec![picture("th1-prime-weights", &small)], vec![]);
     note.table(
         "deviations",
@@ -107,24 +106,12 @@ fn contrast(seed: Seed) -> Result<Vec<Row>> {
     (1..=9)
         .map(|e| {
             let kappa = 2f64.powi(e);
-            let newton = layers(seed, kappa, Variant::Compact, 1.0 / (kappa * kappa), 48)?;
+            let problem = spread(seed, 0, kappa)?;
+            let layers = |variant, step, most| layers_needed(&problem, variant, step, most, EPSILONS);
+            let newton = layers(COMPACT, 1.0 / (kappa * kappa), 48)?;
             // Steps to ε are about ½κ log(1/ε); a tenth more is safe.
             let most = (0.55 * kappa * (1.0 / EPSILONS[1]).ln()).ceil() as usize + 20;
-            Ok(Row { kappa, newton, gd: layers(seed, kappa, Variant::Gd, 2.0 / (kappa + 1.0), most)? })
+            Ok(Row { kappa, newton, gd: layers(Variant::Gd, 2.0 / (kappa + 1.0), most)? })
         })
         .collect()
-}
-
-/// Layers until ‖w_k − w‖ ≤ ε‖w‖, for each ε, in a random basis.
-fn layers(seed: Seed, kappa: f64, variant: Variant, step: f64, most: usize) -> Result<[f64; 2]> {
-    let basis = random_orthogonal(SIZE, &mut seed.at("constructions/basis", 0));
-    let solution = seed.at("constructions/solution", 0).normals(SIZE);
-    let eigenvalues: Vec<f64> = (0..SIZE).map(|i| kappa.powf(i as f64 / (SIZE - 1) as f64)).collect();
-    let problem = Prescribed::new(&eigenvalues, &basis, solution)?;
-    let recipe = Recipe { variant, iterations: most, dim: SIZE, pairs: SIZE, step, label_bound: 1.0 };
-    let learner = Constructed::new("constructed", build(&recipe)?);
-    let errors = problem.errors(&learner, &Steps::range(0, most as u64))?;
-    let around = (learner.construction().before + learner.construction().after) as f64;
-    let first = |epsilon: f64| errors.iter().position(|error| *error <= epsilon);
-    Ok(EPSILONS.map(|epsilon| first(epsilon).map_or(f64::NAN, |k| k as f64 + around)))
 }
