@@ -2,6 +2,7 @@
 
 mod constructed;
 mod th1_prime_compact;
+mod th1_prime_prime_starts;
 mod th1_theorem;
 mod th2_th3_operations;
 mod th4_causal;
@@ -14,6 +15,7 @@ use crate::analyses::Analysis;
 /// The rows of each file.
 pub const ROWS: &[&[Analysis]] = &[
     th1_prime_compact::ROWS,
+    th1_prime_prime_starts::ROWS,
     th1_theorem::ROWS,
     th2_th3_operations::ROWS,
     th4_causal::ROWS,
