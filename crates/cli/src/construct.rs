@@ -19,7 +19,7 @@ const PNG_SCALE: f32 = 2.5;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     iclab construct newton --iterations 12 --dim 20 --points 40 --out w.safetensors\n  \
-    iclab construct newton --start identity --iterations 12 --out w.safetensors     (k+2 layers, half the iterations)\n  \
+    iclab construct newton --start identity --iterations 12 --out w.safetensors     (k+2 layers)\n  \
     iclab construct newton --variant paper --iterations 12 --out paper.safetensors     (the theorem: k+8 layers)\n  \
     iclab construct newton --variant printed --iterations 3 --out printed.safetensors     (as printed: wrong)\n  \
     iclab construct gd --iterations 100 --inputs skewed:kappa=100 --out gd.safetensors\n  \
@@ -43,7 +43,7 @@ pub struct ConstructArgs {
     #[arg(long, value_name = "N", default_value_t = 40, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=constructions::LARGEST.1 as i64))]
     points: u32,
-    /// Where Newton's iteration for the inverse of S starts; the compact construction has the choice [default: gram]
+    /// Where Newton's iteration starts, gram when left out; identity is of the compact construction alone
     #[arg(long, value_enum)]
     start: Option<StartArg>,
     /// α of Newton's start αS; half of the largest that converges on the prompts when left out

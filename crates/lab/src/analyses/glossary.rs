@@ -93,7 +93,11 @@ const TERMS: [(&str, &str); 23] = [
 const CODES: [(&str, &str); 8] = [
     ("F…", "a figure of the paper: F3 is Figure 3; F5-R7 is the part of Figure 5 about network R7"),
     ("T…", "a table of the paper: T1 is Table 1"),
-    ("TH…", "its theorem, lemmas and remarks, as weights; TH1′ (TH1-prime) is our shorter construction"),
+    (
+        "TH…",
+        "its theorem, lemmas and remarks, as weights; TH1′ (TH1-prime) is our shorter construction, TH1″ (TH1-prime-prime) \
+         its start at the identity",
+    ),
     ("E…", "an erratum: what the paper prints and what is right, both run"),
     ("Q…", "a statement in the paper's text"),
     ("N…", "not in the paper: seeds, training, ablation, recipes"),

@@ -37,14 +37,11 @@ fn of_construction(constructed: &Constructed, who: &str, given: &str) -> Result<
         let note = format!("{who} is Newton with α/t² after t pairs, for which {given} has no setting");
         return Ok(Some((given.into(), note)));
     }
-    let mut taken = Vec::new();
-    for (name, value) in held.given {
-        if !spec.given.contains_key(&name) {
-            taken.push(format!("{name}={value}"));
-            spec.given.insert(name, value);
-        }
-    }
-    let note = format!("{given} takes {} from the weights of {who}", taken.join(" and "));
+    let mut taken = held.given;
+    taken.retain(|name, _| !spec.given.contains_key(name));
+    let words: Vec<String> = taken.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    spec.given.extend(taken);
+    let note = format!("{given} takes {} from the weights of {who}", words.join(" and "));
     Ok(Some((Id { name: spec.name, given: spec.given }.to_string(), note)))
 }
 

@@ -248,6 +248,20 @@ fn newton_from_the_identity_is_gradient_descent_after_twice_the_steps_each_layer
 }
 
 #[test]
+fn from_the_identity_no_digits_are_lost_where_pairs_are_few() {
+    // M itself doubles at each step in directions that no pair shows; the columns hold only M x of pairs.
+    let (d, n) = (8, 4);
+    let prompts = prompts(d, n, 1, 6);
+    let learner = constructed(FROM_IDENTITY, &prompts, 44);
+    let found = learner.after_pairs(&prompts, n, &Steps::single(44)).unwrap();
+    let queries = prompts.xs.slice(s![.., n.., ..]).to_owned();
+    let questions = Questions { prompts: prompts.clone(), lengths: vec![n], queries };
+    let exact = solvers::build("ols").unwrap().answers(&questions, &Steps::single(1)).unwrap();
+    let off = deviations(&found, &exact.slice(s![.., .., 0, 0]).to_owned())[0];
+    assert!(off <= ROUND_OFF, "{off:e}");
+}
+
+#[test]
 fn files_give_back_every_bit() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("w.safetensors");

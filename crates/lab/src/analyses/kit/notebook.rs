@@ -8,7 +8,7 @@ use crate::stats::Estimate;
 
 /// The notebook of one row: `claim("slope", …)` of row `F3` is claim `F3.slope`, `figure("maps", …)` is figure `f3-maps`.
 pub struct Notebook {
-    /// What claims begin with: `F3`, `TH1'`.
+    /// What claims begin with: `F3`, `TH1'`, `TH1''`.
     prefix: String,
     /// What figures and tables begin with: `f3`.
     stem: String,
