@@ -100,6 +100,22 @@ impl LstmConfig {
         }
     }
 
+    /// Makes the input weights of every layer above the first larger, so that a layer passes on as much of the signal as it
+    /// gets, and builds nothing else in. From PyTorch's start each layer loses nearly three quarters: of the tenth layer's
+    /// states, .02 in size, only 7e-7 depend on the prompt, which no bf16 or TF32 product can see.
+    ///
+    /// # Panics
+    /// If `params` has not the length of the network's parameters.
+    pub fn unit_gain(&self, params: &mut [f32]) {
+        // measured: gains of 3, 4 and 5 end at .02, .12 and .21 after ten layers that begin with .2
+        const GAIN: f32 = 4.0;
+        let layout = ParamLayout::new(self.params());
+        for layer in 1..self.layers {
+            let weights = own(&layout, &format!("lstm.weight_ih_l{layer}"));
+            weights.of_mut(params).iter_mut().for_each(|w| *w *= GAIN);
+        }
+    }
+
     fn build(
         &self,
         batch: usize,
@@ -149,26 +165,41 @@ mod tests {
     use crate::model::networks::Network;
     use crate::model::parameters::SplitMix;
 
-    /// Cosine between what the first layer says and what the last one does.
-    fn agreement(pass_through: bool) -> f64 {
-        let config = LstmConfig { features: 3, width: 16, layers: 6 };
+    const LAYERS: usize = 10;
+
+    /// The first and the last layer's states on a few random tokens, from a start.
+    fn ends(start: impl Fn(&LstmConfig, &mut [f32])) -> (Vec<f32>, Vec<f32>) {
+        let config = LstmConfig { features: 3, width: 64, layers: LAYERS };
         let network = Network::Lstm(config.clone());
         let mut params = network.layout().initial(&SplitMix::new(1));
-        if pass_through {
-            config.pass_through(&mut params);
-        }
+        start(&config, &mut params);
         let mut runner = network.runner(4, 10, Mode::Infer).unwrap();
-        let tokens: Vec<f32> = (0..120).map(|i| (i as f32 * 0.7).sin()).collect();
+        let tokens: Vec<f32> = (0..120).map(|i| 2.0 * (i as f32 * 1.7).sin()).collect();
         runner.set_tokens(&tokens).unwrap();
         runner.forward(&params);
-        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
-        let (first, last) = (runner.hidden(1), runner.hidden(6));
-        dot(first, last) / (dot(first, first) * dot(last, last)).sqrt()
+        (runner.hidden(1).to_vec(), runner.hidden(LAYERS).to_vec())
     }
 
     #[test]
     fn layers_may_begin_as_the_identity() {
-        assert!(agreement(true) > 0.9, "{}", agreement(true));
-        assert!(agreement(false) < 0.5, "{}", agreement(false));
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+        let agreement = |(first, last): (Vec<f32>, Vec<f32>)| {
+            dot(&first, &last) / (dot(&first, &first) * dot(&last, &last)).sqrt()
+        };
+        let (through, usual) = (ends(LstmConfig::pass_through), ends(|_, _| ()));
+        assert!(agreement(through) > 0.8 && agreement(usual) < 0.5);
+    }
+
+    #[test]
+    fn layers_may_begin_by_keeping_the_size_of_the_signal() {
+        // what differs between prompts, at the last token of each
+        let signal = |states: &[f32]| {
+            let last = |b: usize| &states[(b * 10 + 9) * 64..(b * 10 + 10) * 64];
+            let apart = last(0).iter().zip(last(1)).map(|(x, y)| (x - y).powi(2)).sum::<f32>();
+            apart.sqrt()
+        };
+        let kept = |(first, last): (Vec<f32>, Vec<f32>)| signal(&last) / signal(&first);
+        let (gain, usual) = (kept(ends(LstmConfig::unit_gain)), kept(ends(|_, _| ())));
+        assert!((0.1..3.0).contains(&gain) && usual < 1e-3, "{gain} and {usual}");
     }
 }

@@ -47,14 +47,16 @@ impl Experiment {
 
     fn check_start(&self) -> Check {
         let t = &self.training;
-        let (field, value) = ("training.start", "\"pass-through\"");
-        match t.start {
-            Start::Usual => Ok(()),
-            Start::PassThrough if !matches!(self.network, NetworkSpec::Lstm { .. }) => {
-                bad(field, value, "\"usual\", except for an LSTM")
-            }
-            Start::PassThrough if t.init.is_some() => bad(field, value, "\"usual\" where 'init' is given"),
-            Start::PassThrough => Ok(()),
+        let field = "training.start";
+        let value = match t.start {
+            Start::Usual => return Ok(()),
+            Start::PassThrough => "\"pass-through\"",
+            Start::UnitGain => "\"unit-gain\"",
+        };
+        match self.network {
+            NetworkSpec::Lstm { .. } if t.init.is_none() => Ok(()),
+            NetworkSpec::Lstm { .. } => bad(field, value, "\"usual\" where 'init' is given"),
+            _ => bad(field, value, "\"usual\", except for an LSTM"),
         }
     }
 

@@ -84,6 +84,7 @@ impl TrainingSpec {
         let start = match self.start {
             Start::Usual => "",
             Start::PassThrough => " from pass-through layers",
+            Start::UnitGain => " from layers of unit gain",
         };
         let words = format!("{optimiser} at {:e} in {} steps{start}", self.rate, grouped(self.steps));
         (!same).then_some(words)
@@ -116,6 +117,8 @@ pub enum Start {
     Usual,
     /// LSTM layers above the first begin as nearly the identity.
     PassThrough,
+    /// LSTM layers above the first begin with weights that keep the size of the signal.
+    UnitGain,
 }
 
 /// What moves the weights.

@@ -221,8 +221,10 @@ fn first_weights(network: &Network, layout: &ParamLayout, spec: &TrainingSpec) -
         return Ok(Weights::read(&weights_at(given), network.clone())?.into_params());
     }
     let mut params = layout.initial(&Seed(spec.seed));
-    if let (Start::PassThrough, Network::Lstm(config)) = (spec.start, network) {
-        config.pass_through(&mut params);
+    match (spec.start, network) {
+        (Start::PassThrough, Network::Lstm(config)) => config.pass_through(&mut params),
+        (Start::UnitGain, Network::Lstm(config)) => config.unit_gain(&mut params),
+        _ => {}
     }
     Ok(params)
 }
