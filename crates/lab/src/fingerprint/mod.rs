@@ -51,8 +51,8 @@ use filter::{EIGENVALUES_PER_KNOT, evidence, fit, parts};
 /// How many times prompts are resampled: each time with filters, shapes and maps of its own.
 const RESAMPLES: usize = 300;
 
-/// A filter that leaves more than this share of w − w_OLS is no description of a step.
-const NO_FILTER: f64 = 0.5;
+/// The widest that the intervals of a filter may be, on average, for a shape or a map.
+const WIDE: f64 = 0.2;
 
 /// How a fingerprint is taken.
 #[derive(Clone, Debug)]
@@ -99,9 +99,9 @@ pub struct AfterPairs {
     pub unexplained: Vec<Estimate>,
     /// Share of ‖w‖² outside of the directions that the pairs have read `[s]`; empty when t ≥ d, or with fewer than 2d queries.
     pub outside: Vec<f64>,
-    /// Shape of the filter `[s]`; none where it has not begun, is done, or explains less than half of w − w_OLS.
+    /// Shape of the filter `[s]`; none where it has not begun, is done, or is hardly known.
     pub shapes: Vec<Option<Shape>>,
-    /// From each recorded step to the next `[s−1]`; none where filters say or explain too little.
+    /// From each recorded step to the next `[s−1]`; none where filters say too little.
     pub maps: Vec<Option<ReturnMap>>,
     /// The means of all shapes and all maps.
     pub overall: Overall,
@@ -202,19 +202,22 @@ impl AfterPairs {
             let (low, high) = interval(resampled.iter().map(value).collect());
             Estimate { value: value(&whole), low, high }
         };
-        let filters = (0..steps)
+        let filters: Vec<Vec<Estimate>> = (0..steps)
             .map(|s| (0..knots.count()).map(|k| estimate(&|d| d.filters[s][k])).collect())
             .collect();
-        let is_filter = |s: usize| unexplained[s].value <= NO_FILTER;
+        // whether the filter of a step is known well enough; how much of the step it explains is another question
+        let known = |s: usize| {
+            let filter: &[Estimate] = &filters[s];
+            let widths = filter.iter().zip(&weights).map(|(f, weight)| weight * (f.high - f.low));
+            widths.sum::<f64>() <= WIDE * weights.iter().sum::<f64>()
+        };
         // what most resamples lack is not there
         let mostly = |has: &dyn Fn(&Derived) -> bool| {
             has(&whole) && 10 * resampled.iter().filter(|d| has(d)).count() >= 9 * resampled.len()
         };
-        let shaped: Vec<bool> =
-            (0..steps).map(|s| is_filter(s) && mostly(&|d| d.shapes[s].is_some())).collect();
-        let mapped: Vec<bool> = (1..steps)
-            .map(|s| is_filter(s - 1) && is_filter(s) && mostly(&|d| d.maps[s - 1].is_some()))
-            .collect();
+        let shaped: Vec<bool> = (0..steps).map(|s| known(s) && mostly(&|d| d.shapes[s].is_some())).collect();
+        let mapped: Vec<bool> =
+            (1..steps).map(|s| known(s - 1) && known(s) && mostly(&|d| d.maps[s - 1].is_some())).collect();
         let shape = |d: &Derived, s: usize, i: usize| d.shapes[s].map_or(f64::NAN, |(p, c)| [p, c][i]);
         let map = |d: &Derived, s: usize, i: usize| d.maps[s].map_or(f64::NAN, |map| map[i]);
         let shapes = shaped.iter().enumerate().map(|(s, shaped)| {
