@@ -2,7 +2,7 @@
 
 use lab::analyses::OTHER_RECIPE;
 use lab::analyses::reproduction::Trained;
-use lab::findings::{Bound, Cause, Claim, Counts, Findings, Kind, Verdict};
+use lab::findings::{Bound, Cause, Claim, Counts, Findings, Headline, Kind, Verdict};
 
 use crate::ledger::interval_text;
 use crate::text::format_number;
@@ -38,7 +38,8 @@ pub fn found(findings: &[Findings]) -> String {
 
 /// The first value of the headline that the paper gives a number for.
 fn main_value(findings: &[Findings]) -> Option<String> {
-    let offered = findings.iter().filter_map(|found| Some((found.headline.as_ref()?, found)));
+    let first = |headline: &&Headline| headline.rank < Headline::SECOND;
+    let offered = findings.iter().filter_map(|found| Some((found.headline.as_ref().filter(first)?, found)));
     let (headline, found) = offered.min_by_key(|(headline, _)| headline.rank)?;
     let shown = |id: &String| found.claims.iter().find(|claim| claim.id == *id);
     let claim =

@@ -244,6 +244,12 @@ fn the_summary_opens_with_the_headline_of_the_lowest_rank() {
     let opening = &page[start..start + page[start..].find("</section>").unwrap()];
     assert!(opening.contains("href=\"errata.html#a-E1\"") && opening.contains("3.2×10⁻²⁹"), "{opening}");
     assert!(opening.contains("toy-families-1-clip") && !opening.contains("F26"));
+    assert!(!page.contains("id=\"second\""), "of one kind only the first is shown");
+    findings[0].headline = headline(Headline::SECOND, "toy-heatmaps", "F26.newton-gd");
+    let page = index(&findings, &about);
+    let second = &page[page.find("id=\"second\"").expect("a second picture")..];
+    assert!(second.find("#a-F26").unwrap() < second.find("</section>").unwrap());
+    assert!(page.find("id=\"result\"").unwrap() < page.find("id=\"second\"").unwrap());
 }
 
 #[test]

@@ -70,12 +70,17 @@ pub struct Place {
 /// What an analysis gives to the first screen of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Headline {
-    /// The report shows the lowest of those it has.
+    /// The report shows the lowest of those it has, and below it the lowest from [`Headline::SECOND`] on.
     pub rank: u32,
     /// The figure, by id.
     pub figure: String,
     /// The claims, by id.
     pub claims: Vec<String>,
+}
+
+impl Headline {
+    /// The lowest rank of what may stand second, and never first.
+    pub const SECOND: u32 = 100;
 }
 
 /// Everything one analysis found.

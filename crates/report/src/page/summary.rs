@@ -1,9 +1,10 @@
 //! The summary: what was found, in a sentence; the main result; the verdicts; a few figures; what was not run; chapters.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use lab::analyses::ANALYSES;
-use lab::findings::{Figure, Findings, Verdict};
+use lab::findings::{Figure, Findings, Headline, Verdict};
 
 use super::outline::{INDEX, LEDGER, Outline};
 use super::pieces::{badge, figure_files, measured, notes, panels, sentence, slug, tally};
@@ -15,20 +16,23 @@ use crate::found::found;
 use crate::ledger::Counts;
 use crate::text::escape;
 
-/// Figures on the summary, the main one included.
+/// Figures on the summary, the main ones included.
 const FIGURES: usize = 12;
 
 /// `index.html`.
 pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> String {
     let mut out = String::new();
-    let main = main_result(findings);
-    let chosen = chosen(outline, main.map(|(found, _)| found));
+    let main = main_result(findings, 0..Headline::SECOND);
+    let second = main_result(findings, Headline::SECOND..u32::MAX);
+    let told: Vec<&Findings> = [main, second].into_iter().flatten().map(|(found, _)| found).collect();
+    let chosen = chosen(outline, &told);
     let failing = findings.iter().flat_map(|of| &of.claims).any(|claim| claim.verdict == Verdict::Fails);
     let turning = turning(findings);
     let left_out = left_out(findings, about);
     shell::open(&mut out, &about.title, about);
     let stops = [
         (main.is_some(), "result", "The main result"),
+        (second.is_some(), "second", "The second picture"),
         (true, "tally", "Asked, found, not found"),
         (!chosen.is_empty(), "figures", "A look at the figures"),
         (failing, "fails", "What fails, and why"),
@@ -56,8 +60,10 @@ pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> Stri
     notes(&mut out, &about.notes);
     out.push_str("</header>\n");
     glossary::glossary(&mut out);
-    if let Some((found, figure)) = main {
-        draw_main(&mut out, found, figure, outline);
+    for (id, result) in [("result", main), ("second", second)] {
+        if let Some((found, figure)) = result {
+            draw_main(&mut out, id, found, figure, outline);
+        }
     }
     asked(&mut out, findings, about, left_out.len());
     gallery(&mut out, &chosen, outline);
@@ -72,29 +78,34 @@ pub fn page(findings: &[Findings], outline: &Outline<'_>, about: &About) -> Stri
     out
 }
 
-/// Of the analyses that offer a headline, the one of the lowest rank, with its figure.
-fn main_result(findings: &[Findings]) -> Option<(&Findings, &Figure)> {
+/// Of the analyses that offer a headline of some ranks, the one of the lowest, with its figure.
+fn main_result(findings: &[Findings], ranks: Range<u32>) -> Option<(&Findings, &Figure)> {
     let offered = findings.iter().filter_map(|found| {
-        let headline = found.headline.as_ref()?;
+        let headline = found.headline.as_ref().filter(|headline| ranks.contains(&headline.rank))?;
         let figure = found.figures.iter().find(|figure| figure.id == headline.figure)?;
         Some((headline.rank, found, figure))
     });
     offered.min_by_key(|(rank, ..)| *rank).map(|(_, found, figure)| (found, figure))
 }
 
-fn draw_main(out: &mut String, found: &Findings, figure: &Figure, outline: &Outline<'_>) {
+fn draw_main(out: &mut String, id: &str, found: &Findings, figure: &Figure, outline: &Outline<'_>) {
     let file = outline.file(found);
     let told = found.headline.as_ref().map_or(&[][..], |headline| &headline.claims);
     let _ = write!(
         out,
-        "<section class=\"main-result\" id=\"result\">\n<div class=\"head\">\n<p class=\"place\"><b>{}</b> {}</p>\n\
-         <h2><a href=\"{file}#{}\">{}</a></h2>\n<p class=\"found\">{}</p>\n</div>\n<ul class=\"brief\">\n",
+        "<section class=\"main-result\" id=\"{id}\">\n<div class=\"head\">\n<p class=\"place\"><b>{}</b> {}</p>\n\
+         <h2><a href=\"{file}#{}\">{}</a></h2>\n<p class=\"found\">{}</p>\n",
         escape(&found.analysis),
         paper::subject(found),
         slug("a", &found.analysis),
         escape(&found.title),
         escape(&found.answer)
     );
+    // the paper explains the first picture; nothing but this explains the second
+    if id == "second" {
+        let _ = writeln!(out, "<p>{}</p>", escape(&found.summary));
+    }
+    out.push_str("</div>\n<ul class=\"brief\">\n");
     for claim in found.claims.iter().filter(|claim| told.contains(&claim.id)) {
         let _ = writeln!(
             out,
@@ -117,15 +128,15 @@ fn draw_main(out: &mut String, found: &Findings, figure: &Figure, outline: &Outl
 }
 
 /// The figures that stand for the chapters: those of the main text first, then one of each other page.
-fn chosen<'a>(outline: &Outline<'a>, main: Option<&Findings>) -> Vec<(&'a Findings, &'a Figure)> {
+fn chosen<'a>(outline: &Outline<'a>, told: &[&Findings]) -> Vec<(&'a Findings, &'a Figure)> {
     let first = |found: &'a Findings| found.figures.first().map(|figure| (found, figure));
-    let other = |found: &&&'a Findings| main.is_none_or(|main| main.analysis != found.analysis);
+    let other = |found: &&&'a Findings| told.iter().all(|told| told.analysis != found.analysis);
     let mut chosen: Vec<_> = Vec::new();
     for (i, chapter) in outline.chapters.iter().enumerate() {
         let take = if i == 0 { 7 } else { 1 };
         chosen.extend(chapter.findings.iter().filter(other).filter_map(|found| first(found)).take(take));
     }
-    chosen.truncate(FIGURES - 1);
+    chosen.truncate(FIGURES - told.len());
     chosen
 }
 

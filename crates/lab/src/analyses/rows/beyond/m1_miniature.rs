@@ -12,7 +12,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
         figure: "best",
         claims: &["newton-linear", "gd-exponential", "last-layer"],
     }),
-    order: 40,
+    order: 100,
     title: "Does a miniature, trained in a minute, show it already?",
     summary: "Six layers in five dimensions, trained on two cores while one waits. Too small for the paper's \
               numbers, which are for twelve layers and d = 20, but not for its question: do the layers get better \

@@ -9,7 +9,7 @@ use crate::stats::over_runs;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N4",
-    order: 35,
+    order: 40,
     seconds: 2.7,
     title: "Does it depend on how one trains?",
     summary: "The paper trains by Adam at 1e-4 for 500,001 steps of 64 prompts; by Muon the same networks have a lower loss after \

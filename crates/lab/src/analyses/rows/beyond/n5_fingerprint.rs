@@ -6,6 +6,7 @@
 
 use crate::analyses::kit::fingerprints::{Taken, among};
 use crate::analyses::kit::prelude::*;
+use crate::findings;
 use crate::fingerprint::{AfterPairs, Linearity};
 
 /// Its row of the table.
@@ -22,7 +23,11 @@ pub const ROWS: &[Analysis] = &[Analysis {
               f ← 2f − f² is one Newton iteration, whatever the start.",
     needs: &["r1"],
     cost: Cost::Minutes,
-    headline: Some(Headline { rank: 2, figure: "filters", claims: &["shape", "iterations"] }),
+    headline: Some(Headline {
+        rank: findings::Headline::SECOND,
+        figure: "filters",
+        claims: &["shape", "iterations"],
+    }),
     run,
     ..Analysis::BEYOND
 }];

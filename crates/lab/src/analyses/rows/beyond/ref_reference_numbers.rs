@@ -6,7 +6,7 @@ use crate::compare::similarity::of_errors;
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "REF",
-    order: 50,
+    order: 110,
     seconds: 2.0,
     title: "Do the algorithms give the reference numbers, and where is the floor?",
     summary: "Errors of Newton and gradient descent at t=40 and similarities of each to least squares, against \
