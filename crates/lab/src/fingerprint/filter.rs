@@ -72,7 +72,6 @@ impl Knots {
 /// tridiagonal equations y″ₖ₋₁ + 4y″ₖ + y″ₖ₊₁ = 6(yₖ₋₁ − 2yₖ + yₖ₊₁)/step², with y″ = 0 at both ends.
 fn bends(count: usize, step: f64) -> Vec<Vec<f64>> {
     let inner = count.saturating_sub(2);
-    let mut all = vec![vec![0.0; count]; count];
     let mut matrix = vec![0.0; inner * inner];
     for k in 0..inner {
         matrix[k * inner + k] = 4.0;
@@ -80,16 +79,17 @@ fn bends(count: usize, step: f64) -> Vec<Vec<f64>> {
             (matrix[k * inner + k - 1], matrix[(k - 1) * inner + k]) = (1.0, 1.0);
         }
     }
-    for j in 0..count {
+    let of_unit_vector = |j: usize| -> Vec<f64> {
         let second = |k: usize| {
             let at = |i: usize| f64::from(u8::from(i == j));
             6.0 * (at(k) - 2.0 * at(k + 1) + at(k + 2)) / (step * step)
         };
         let right: Vec<f64> = (0..inner).map(second).collect();
         let found = solve_positive_definite(&matrix, &right).expect("diagonally dominant");
-        found.iter().enumerate().for_each(|(k, bend)| all[k + 1][j] = *bend);
-    }
-    all
+        [0.0].into_iter().chain(found).chain([0.0]).collect()
+    };
+    let columns: Vec<Vec<f64>> = (0..count).map(of_unit_vector).collect();
+    (0..count).map(|k| columns.iter().map(|column| column[k]).collect()).collect()
 }
 
 /// One prompt's part of the normal equations, for δ = w − w_OLS against f − 1.

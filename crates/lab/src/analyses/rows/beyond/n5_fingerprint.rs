@@ -39,13 +39,16 @@ const LINEAR_FROM: u64 = 5;
 /// Prompts that are asked for linearity, six times.
 const LINEAR_PROMPTS: usize = 64;
 
+/// A number of a fingerprint: its name, what it is, where it stands, its bound, and what theory expects.
+pub type Number = (&'static str, &'static str, fn(&AfterPairs) -> Estimate, Bound, &'static str);
+
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let setting = &ISOTROPIC;
     let taken = lab.fingerprint(setting, &LENGTHS)?;
     let after = |pairs: usize| taken.fingerprint.after(pairs).expect("asked above");
     let decides = after(LAST);
     let others = [25, 30].map(|pairs| (format!("after {pairs} pairs"), after(pairs)));
-    let claims: [(&str, &str, fn(&AfterPairs) -> Estimate, Bound, &str); 4] = [
+    let claims: [Number; 4] = [
         (
             "shape",
             "exponent p of the filters 1 − exp(−(λ/λ_c)^p), mean over the layers that have begun and are not done",

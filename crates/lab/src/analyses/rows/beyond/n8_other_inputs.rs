@@ -84,7 +84,7 @@ fn sizes(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let remaining = found.iter().map(|(size, taken)| (*size, taken.fingerprint.lengths[0].remaining[last]));
     let right = LinesPanel::new(
         Axis::log10("size of the inputs"),
-        Axis::log10("‖w − w_OLS‖² / ‖w_OLS‖²"),
+        Axis::log10("still to do, of the power of the answers"),
         [Series::estimates("last layer", remaining)],
     )
     .titled("what is left to do");
@@ -136,7 +136,7 @@ fn conditions(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let panels = [
         LinesPanel::new(
             x(),
-            Axis::log10("‖w − w_OLS‖² / ‖w_OLS‖²"),
+            Axis::log10("still to do, of the power of the answers"),
             [curve("last layer", &|taken| taken.fingerprint.lengths[0].remaining[last])],
         )
         .titled("what is left to do"),
@@ -148,7 +148,7 @@ fn conditions(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .titled("by which algorithm"),
         LinesPanel::new(
             x(),
-            Axis::linear("mean over layers"),
+            Axis::linear("mean over layers").range(0.0, 3.0),
             [
                 curve("exponent p", &|taken| taken.fingerprint.lengths[0].overall.exponent),
                 curve("iterations per layer", &|taken| taken.fingerprint.lengths[0].overall.iterations),
