@@ -76,7 +76,8 @@ const TERMS: [(&str, &str); 23] = [
     ),
     (
         "the authors' protocol",
-        "the choices of their published code: 320 prompts, t = 0 … 40, Newton steps 1 … 23, their grid of GD steps, random starts of online GD",
+        "the choices of their published code: 320 prompts, t = 0 … 40, Newton steps 1 … 23, their grid of GD steps, random starts of \
+         online GD, an eigenbasis per batch of ill-conditioned inputs",
     ),
     (
         "recipe",

@@ -10,6 +10,7 @@ use crate::compare::rates::{RateFit, Shape, Trend};
 use crate::compare::similarity::{Heatmap, Metric, View, of_errors, of_weights};
 use crate::error::Result;
 use crate::findings::{Axis, HeatmapPanel, LinesPanel, Scale, Series};
+use crate::learners::Trajectory;
 use crate::learners::steps::Steps;
 
 /// The network of a setting against one baseline: layers by steps, best matches, their rate over the paper's layers with our
@@ -68,18 +69,19 @@ impl Setting {
         self.compared(lab, baseline, map, floor)
     }
 
-    /// The same as [`Setting::errors`] by the authors' protocol: their number of prompts, the position before the first pair
-    /// among those compared, their steps and settings of the baseline.
+    /// The same as [`Setting::errors`] by the authors' protocol: their prompts, the position before the first pair among those
+    /// compared, their steps and settings of the baseline.
     pub fn by_authors(&self, lab: &Lab, baseline: Baseline) -> Result<Compared> {
-        let (baseline, prompts) = (baseline.by_authors(), lab.authors_sample(&self.data)?);
-        let other = lab.authors_path(baseline.solver, &self.data, &baseline.steps()?)?;
-        let with = |learner: &str, steps: &Steps| {
-            let path = lab.authors_path(learner, &self.data, steps)?;
-            of_errors(&path, &other, &prompts, View { first: 0 }, Metric::Cosine)
-        };
-        let map = with(self.network, &lab.layers(self.network)?)?;
-        let exact = with(self.exact.solver, &self.exact.steps()?)?;
-        self.compared(lab, baseline, map, best_match(&exact).similarity[0])
+        self.errors_by_authors(lab, baseline, Metric::Cosine)
+    }
+
+    /// The same by another metric.
+    pub fn errors_by_authors(&self, lab: &Lab, baseline: Baseline, metric: Metric) -> Result<Compared> {
+        let (prompts, other) = (self.authors_prompts(lab)?, self.authors_path(lab, baseline)?);
+        let with = |path: &Trajectory| of_errors(path, &other, &prompts, View { first: 0 }, metric);
+        let map = with(&*self.authors_layers(lab)?)?;
+        let exact = with(&*self.authors_path(lab, self.exact)?)?;
+        self.compared(lab, baseline.by_authors(), map, best_match(&exact).similarity[0])
     }
 
     fn compared(&self, lab: &Lab, baseline: Baseline, map: Heatmap, floor: f64) -> Result<Compared> {

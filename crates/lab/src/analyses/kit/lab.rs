@@ -184,21 +184,16 @@ impl Lab {
     /// The first of [`Lab::sample`], as many as the authors evaluate.
     pub fn authors_sample(&self, data: &Data) -> Result<Arc<Prompts>> {
         self.made(&self.prompts, format!("{data:?} | authors"), || {
-            Ok(self.sample(data)?.part(0, AUTHORS_PROMPTS.min(self.count)))
+            Ok(data.task()?.sample(self.seed, "eval", 0, AUTHORS_PROMPTS.min(self.count)))
         })
     }
 
     /// The trajectory of an algorithm or a network on [`Lab::authors_sample`].
     pub fn authors_path(&self, learner: &str, data: &Data, steps: &Steps) -> Result<Arc<Trajectory>> {
         self.made(&self.trajectories, format!("{learner} | {data:?} | {steps} | authors"), || {
-            let prompts = self.authors_sample(data)?;
-            if !NETWORKS.iter().any(|n| n.name == learner) {
-                return self.learner(learner)?.trajectory(&prompts, steps);
-            }
-            // what a network says to all prompts is needed anyway
-            let Trajectory { learner, unit, steps, values, .. } = &*self.path(learner, data, steps)?;
-            let first = values.slice(ndarray::s![.., ..prompts.count(), ..]).to_owned();
-            Trajectory::new(learner.clone(), *unit, steps.clone(), first, &prompts)
+            let (found, prompts) = (self.learner(learner)?, self.authors_sample(data)?);
+            (self.say)(&format!("{learner} on {} prompts", prompts.count()));
+            found.trajectory(&prompts, steps)
         })
     }
 

@@ -23,12 +23,14 @@ pub struct Baseline {
     pub authors: &'static str,
     /// The settings of the authors' code, where they differ.
     pub authors_solver: &'static str,
+    /// In legends, with those settings.
+    pub authors_label: &'static str,
 }
 
 impl Baseline {
     /// One whose steps and settings the authors' code has too, or that it does not have.
     pub const fn new(label: &'static str, solver: &'static str, steps: &'static str) -> Baseline {
-        Baseline { label, solver, steps, authors: steps, authors_solver: solver }
+        Baseline { label, solver, steps, authors: steps, authors_solver: solver, authors_label: label }
     }
 
     /// The same with the grid of the authors' code.
@@ -36,9 +38,9 @@ impl Baseline {
         Baseline { authors, ..self }
     }
 
-    /// The same with the settings of the authors' code.
-    const fn authors_solver(self, authors_solver: &'static str) -> Baseline {
-        Baseline { authors_solver, ..self }
+    /// The same with the settings of the authors' code, and a label that says so.
+    const fn authors_solver(self, authors_solver: &'static str, authors_label: &'static str) -> Baseline {
+        Baseline { authors_solver, authors_label, ..self }
     }
 
     /// The same with the authors' other grid for gradient descent, which doubles: their figures in log scale.
@@ -48,7 +50,7 @@ impl Baseline {
 
     /// As the authors' code has it.
     pub fn by_authors(self) -> Baseline {
-        Baseline { steps: self.authors, solver: self.authors_solver, ..self }
+        Baseline { label: self.authors_label, solver: self.authors_solver, steps: self.authors, ..self }
     }
 
     /// Its steps.
@@ -72,6 +74,8 @@ pub struct Setting {
     pub words: &'static str,
     /// Its prompts.
     pub data: Data<'static>,
+    /// The inputs of the authors' code, where they differ.
+    pub authors_inputs: Option<&'static str>,
     /// The layers to which rates are fitted: those of the paper.
     pub layers: (u64, u64),
     /// Prompts for induced weights, which take T answers per prefix.
@@ -98,6 +102,7 @@ pub const ISOTROPIC: Setting = Setting {
     who: "Transformer",
     words: "isotropic inputs, d=20",
     data: Data { function: "linear", inputs: "gaussian", dim: DIM, points: POINTS },
+    authors_inputs: None,
     layers: (3, 9),
     weight_prompts: 64,
     exact: Baseline::new("OLS", "ols", "1"),
@@ -110,9 +115,12 @@ pub const ISOTROPIC: Setting = Setting {
 /// R2: ill-conditioned inputs.
 pub const SKEWED: Setting = Setting {
     network: "r2",
-    words: "ill-conditioned inputs (κ=100, a random basis per prompt), d=20",
+    words: "ill-conditioned inputs (κ=100), d=20",
     data: Data { inputs: "skewed:kappa=100", ..ISOTROPIC.data },
-    gd: Baseline::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES).authors(AUTHORS_GD).authors_solver("gd"), // η = .01, which diverges on some prompts (E7)
+    authors_inputs: Some("skewed:kappa=100,share=64"), // a basis per batch
+    gd: Baseline::new("GD (η=0.005)", "gd:eta=0.005", HALF_OCTAVES)
+        .authors(AUTHORS_GD)
+        .authors_solver("gd", "GD (η=0.01)"), // which diverges on some prompts (E7)
     bfgs: Baseline::new("BFGS (Armijo)", "bfgs:line_search=armijo", "0..=80"),
     lbfgs: Baseline::new(
         "L-BFGS (m=5, Armijo)",
@@ -144,7 +152,7 @@ pub const ONE_HEAD: Setting = Setting {
 /// R5: 24 layers.
 pub const DEEP: Setting = Setting {
     network: "r5",
-    who: "Transformer (24 layers)",
+    who: "24-layer Transformer",
     words: "24 layers, isotropic inputs, d=20",
     layers: (6, 18), // the paper's 3 to 9 of 12, in proportion
     ..ISOTROPIC
@@ -165,7 +173,7 @@ pub const MINIATURE: Setting = Setting {
 };
 
 /// Online gradient descent, which has one pass and no further steps.
-pub const ONLINE: Baseline = Baseline::new("OGD", "ogd", "1").authors_solver("ogd:start=uniform");
+pub const ONLINE: Baseline = Baseline::new("OGD", "ogd", "1").authors_solver("ogd:start=uniform", "OGD");
 
 /// The rule for the layers to which a rate is fitted, for captions.
 pub const MIDDLE_RULE: &str = "Rates are fitted to the middle layers: from the first whose mean error after all pairs is below \
@@ -191,6 +199,34 @@ impl Setting {
     /// What a baseline says at every step.
     pub fn path(&self, lab: &Lab, baseline: Baseline) -> Result<Arc<Trajectory>> {
         lab.path(baseline.solver, &self.data, &baseline.steps()?)
+    }
+
+    /// The distribution of its prompts in the authors' code.
+    fn authors_data(&self) -> Data<'static> {
+        Data { inputs: self.authors_inputs.unwrap_or(self.data.inputs), ..self.data }
+    }
+
+    /// As many prompts as the authors evaluate, as they draw them.
+    pub fn authors_prompts(&self, lab: &Lab) -> Result<Arc<Prompts>> {
+        lab.authors_sample(&self.authors_data())
+    }
+
+    /// What its network says to [`Setting::authors_prompts`] at every layer.
+    pub fn authors_layers(&self, lab: &Lab) -> Result<Arc<Trajectory>> {
+        if self.authors_inputs.is_some() {
+            return lab.authors_path(self.network, &self.authors_data(), &lab.layers(self.network)?);
+        }
+        // the first of all prompts, and what the network says to all is needed anyway
+        let Trajectory { learner, unit, steps, values, .. } = &*self.layers(lab)?;
+        let prompts = self.authors_prompts(lab)?;
+        let first = values.slice(ndarray::s![.., ..prompts.count(), ..]).to_owned();
+        Ok(Arc::new(Trajectory::new(learner.clone(), *unit, steps.clone(), first, &prompts)?))
+    }
+
+    /// What a baseline as in the authors' code says to [`Setting::authors_prompts`] at every step.
+    pub fn authors_path(&self, lab: &Lab, baseline: Baseline) -> Result<Arc<Trajectory>> {
+        let baseline = baseline.by_authors();
+        lab.authors_path(baseline.solver, &self.authors_data(), &baseline.steps()?)
     }
 
     /// The middle layers by [`MIDDLE_RULE`]; none when the network never begins.

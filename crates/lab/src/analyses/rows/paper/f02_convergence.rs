@@ -35,7 +35,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         })
     };
     let ours = |path: &Trajectory, steps| order(path, steps, prompts.count(), median_of);
-    let theirs = lab.authors_sample(&ISOTROPIC.data)?.count();
+    let theirs = ISOTROPIC.authors_prompts(lab)?.count();
     let authors = |path: &Trajectory, steps| order(path, steps, theirs, mean_of);
     let steps = [10, 11, 12];
     note.claim("newton-superlinear", ours(&newton, steps), AtLeast(1.0))

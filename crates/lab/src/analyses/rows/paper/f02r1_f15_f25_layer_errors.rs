@@ -189,6 +189,7 @@ fn rates(
         };
         bootstrap(lab.seed, count, |chosen| line(&of.removed(first, last, chosen, centre)).1)
     };
+    let theirs = Distances::new(&*setting.authors_layers(lab)?, &*setting.authors_path(lab, setting.exact)?);
     let claim = note.claim(
         "superlinear",
         growth(layers, Some(paper), count, median_of),
@@ -200,7 +201,7 @@ fn rates(
              {last}); a geometric rate has 0",
             setting.who
         ))
-        .authors(growth(layers, Some(paper), lab.authors_sample(&setting.data)?.count(), mean_of))
+        .authors(growth(&theirs, Some(paper), theirs.prompts(), mean_of))
         .also(Reading::OUR_LAYERS, growth(layers, setting.middle(lab)?, count, median_of))
         .why(by_layer.clone())
         .figure("rate");

@@ -109,7 +109,12 @@ pub fn maps(lab: &Lab, note: &mut Notebook, setting: &Setting, said: &Said) -> R
     let title = "Similarity of errors, prompts and steps as in the authors' code";
     let linear = "As the paper draws it: Newton's iterations 1 to 23, steps of gradient descent on an axis that is not \
                   logarithmic, where an exponential bends upwards. A match at the upper end may lie beyond it. ";
-    note.maps("authors", title, setting, &theirs, linear);
+    let basis = if setting.authors_inputs.is_some() {
+        "The prompts of a batch of 64 share an eigenbasis. "
+    } else {
+        ""
+    };
+    note.maps("authors", title, setting, &theirs, &format!("{basis}{linear}"));
     let title = "Similarity of errors with Newton and gradient descent";
     let outlined = "Outlined: best match of each layer, with a whisker where its 95 % bootstrap interval is wider than one step. ";
     note.maps("maps", title, setting, &both, outlined);

@@ -17,8 +17,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
 }];
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
-    let (data, once) = (&ISOTROPIC.data, Steps::single(1));
-    let prompts = lab.sample(data)?;
+    let prompts = ISOTROPIC.prompts(lab)?;
     let curve = |label: &str, path: &Trajectory| {
         let error = |t: usize| {
             let squares = path.squared_errors(&prompts, path.steps.last(), t);
@@ -28,21 +27,21 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     };
     let mut curves = Vec::new();
     for (width, name) in [(8, "r6-8"), (16, "r6-16"), (32, "r6-32"), (64, "r6-64")] {
-        let layers = lab.layers(name)?;
-        let with_ols = lab.compare(data, (name, &layers), ("ols", &once), Metric::Cosine)?;
+        let setting = Setting { network: name, ..ISOTROPIC };
         let wide_enough = width >= DIM;
         let bound = if wide_enough { AtLeast(0.9) } else { AtMost(0.9) };
-        note.claim(&format!("width-{width}"), with_ols.last_similarity(), bound)
+        note.claim(&format!("width-{width}"), setting.errors(lab, setting.exact)?.last_similarity(), bound)
             .asks(&[name])
             .says(format!("{width} wide: SimE of the last layer with OLS"))
             .quoted(if wide_enough {
                 "Transformers can mimic OLS solution when the hidden size is 32 or 64"
             } else {
                 "but fail with smaller sizes"
-            });
-        curves.push(curve(&format!("{width} wide"), &*lab.path(name, data, &layers)?));
+            })
+            .authors(setting.by_authors(lab, setting.exact)?.last_similarity());
+        curves.push(curve(&format!("{width} wide"), &*setting.layers(lab)?));
     }
-    curves.push(curve("OLS", &*lab.path("ols", data, &once)?));
+    curves.push(curve("OLS", &*ISOTROPIC.path(lab, ISOTROPIC.exact)?));
     let caption = format!(
         "Mean squared error over d after t pairs, up to t = {LAST} ({}; values below 10⁻⁵ are drawn there).",
         ISOTROPIC.about(prompts.count())

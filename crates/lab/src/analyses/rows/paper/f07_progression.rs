@@ -48,6 +48,10 @@ fn transformer(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let (prompts, network) = (setting.prompts(lab)?, setting.layers(lab)?);
     let newton = setting.path(lab, setting.newton)?;
     let compared = setting.errors(lab, setting.newton)?;
+    let theirs = setting.by_authors(lab, setting.newton)?;
+    let (their_network, their_newton) =
+        (setting.authors_layers(lab)?, setting.authors_path(lab, setting.newton)?);
+    let their_prompts = setting.authors_prompts(lab)?;
     let layers = network.steps.as_slice();
     let begun = FIRST.min(network.steps.last());
     let working: Vec<u64> = (begun..=network.steps.last()).collect();
@@ -67,7 +71,9 @@ fn transformer(lab: &Lab, note: &mut Notebook) -> Result<()> {
         ("newton-resembles-late", "t > d", DIM + 1..=LAST, "more pairs than d"),
     ];
     for (name, positions, lengths, words) in resembles {
-        let apart = Apart::new(&compared, (&network, &newton), &prompts, &working, lengths);
+        let apart = Apart::new(&compared, (&network, &newton), &prompts, &working, lengths.clone());
+        let by_authors =
+            Apart::new(&theirs, (&their_network, &their_newton), &their_prompts, &working, lengths);
         note.claim(name, apart.worst(lab), AtMost(2.0))
             .says(format!(
                 "After {words}: largest over layers {begun} to {} of the median over {positions} of the factor between a layer's \
@@ -75,6 +81,7 @@ fn transformer(lab: &Lab, note: &mut Notebook) -> Result<()> {
                 network.steps.last()
             ))
             .quoted("in a way that closely resembles the Transformer")
+            .authors(by_authors.worst(lab))
             .why(format!(
                 "The factor by layer is {}; errors below 10⁻¹⁰, where the figure ends, count as that. With more pairs than d Newton at \
                  the step that is best by similarity goes on to round-off, which a layer does not.",

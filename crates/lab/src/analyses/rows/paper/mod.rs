@@ -6,6 +6,7 @@ mod f02r1_f15_f25_layer_errors;
 mod f03_f16_f22_f24_error_maps;
 mod f04_ill_conditioned;
 mod f05_forgetting;
+mod f05r1_f05r7_networks;
 mod f06_widths;
 mod f07_progression;
 mod f08_told_apart;
@@ -30,6 +31,7 @@ pub const ROWS: &[&[Analysis]] = &[
     f03_f16_f22_f24_error_maps::ROWS,
     f04_ill_conditioned::ROWS,
     f05_forgetting::ROWS,
+    f05r1_f05r7_networks::ROWS,
     f06_widths::ROWS,
     f07_progression::ROWS,
     f08_told_apart::ROWS,

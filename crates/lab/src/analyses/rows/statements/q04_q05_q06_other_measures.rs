@@ -46,7 +46,10 @@ const READ_OUT_PROMPTS: usize = 320;
 
 fn distance(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let setting = &ISOTROPIC;
-    let of = |baseline| setting.compare(lab, baseline, Measure::ErrorDistance);
+    let of = |baseline| -> Result<Compared> {
+        let theirs = setting.errors_by_authors(lab, baseline, Metric::Distance)?;
+        Ok(setting.compare(lab, baseline, Measure::ErrorDistance)?.with_authors(theirs))
+    };
     let (newton, gd) = (of(setting.newton)?, of(setting.gd)?);
     let quoted = "Alternative metrics such as ℓ₂ distance gives the same observation";
     note.trend("newton-linear", &newton, Trend::Linear).quoted(quoted);
