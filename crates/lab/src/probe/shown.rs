@@ -142,7 +142,7 @@ pub fn over_training(run: &Path, count: usize, progress: Progress) -> Result<Fin
     let task = Experiment::read(&run.join("plan.toml"))?.task;
     let checkpoints = checkpoints::of(run, progress)?;
     let task = task.build()?;
-    let measured = emergence::measure(&checkpoints, &task.sample(Seed(0), "eval", 0, count))?;
+    let measured = emergence::measure(&checkpoints, &task.sample(Seed(0), "eval", 0, count), Seed(0))?;
     let name = run.display().to_string();
     let title = format!("When in training do the layers of {name} begin to match Newton's steps?");
     let answer = emergence::answer(&measured);

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use crate::analyses::Outcome;
 use crate::analyses::kit::prelude::*;
+use crate::compare::matching::Matching;
+use crate::data::seed::Seed;
 use crate::findings::{Figure, Table};
 use crate::networks::models::checkpoints::{FITTED, RECORDED};
+use crate::stats::{RESAMPLES, interval};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -24,21 +27,36 @@ const FAR: u64 = 10;
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let prompts = lab.sample(&ISOTROPIC.data)?.head(RECORDED, POINTS);
-    let checkpoints = measure(&lab.checkpoints("r1-along")?, &prompts)?;
+    let checkpoints = measure(&lab.checkpoints("r1-along")?, &prompts, lab.seed)?;
     let (first, end) = (&checkpoints[0], &checkpoints[checkpoints.len() - 1]);
-    note.claim("begins", first.found.last_step().value, AtMost(2.0))
+    note.claim("begins", first.found.last_step(), AtMost(2.0))
         .says("Newton step that the last layer matches at the first checkpoint");
-    note.claim("ends", end.found.last_step().value, AtLeast(15.0))
+    note.claim("ends", end.found.last_step(), AtLeast(15.0))
         .says("Newton step that the last layer matches at the end of training");
-    let far = checkpoints.iter().find(|at| at.found.last_step().value >= FAR as f64);
-    note.claim("share", far.map_or(f64::NAN, |at| at.step as f64) / end.step as f64, Bound::None).says(
-        format!(
-            "Share of all training steps after which the last layer first matches Newton step {FAR} or more"
-        ),
-    );
+    note.claim("share", share_until(&checkpoints, FAR), Bound::None).says(format!(
+        "Share of all training steps after which the last layer first matches Newton step {FAR} or more"
+    ));
     let Outcome { figures, tables, .. } = shown("r1-along", &checkpoints);
     note.paste(figures, tables);
     Ok(())
+}
+
+/// Share of the training steps after which the last layer matches Newton step `far` or more, between checkpoints on a line over the
+/// logarithm of training steps; all checkpoints under the same resampled prompts. Infinite where none does.
+fn share_until(checkpoints: &[Checkpoint], far: u64) -> Estimate {
+    let all = checkpoints.last().map_or(f64::NAN, |end| end.step as f64);
+    let first = |last_steps: &dyn Fn(&Matching) -> &[f64]| {
+        let matched = |at: &Checkpoint| last_steps(&at.found.matching).last().map_or(f64::NAN, |s| *s);
+        let far = far as f64;
+        let Some(i) = checkpoints.iter().position(|at| matched(at) >= far) else { return f64::INFINITY };
+        let here = &checkpoints[i];
+        let Some(before) = i.checked_sub(1).map(|i| &checkpoints[i]) else { return here.step as f64 / all };
+        let share = (far - matched(before)) / (matched(here) - matched(before));
+        before.step as f64 * (here.step as f64 / before.step as f64).powf(share) / all
+    };
+    let (low, high) =
+        interval((0..RESAMPLES).map(|r| first(&|matching| &matching.resampled_interpolated[r])).collect());
+    Estimate { value: first(&|matching| &matching.interpolated), low, high }
 }
 
 /// Maps that are shown, out of all checkpoints.
@@ -51,17 +69,22 @@ pub struct Checkpoint {
     /// Layers against Newton's steps.
     pub found: Comparison,
     /// Mean squared error of the last layer over all positions, on held-out prompts.
-    pub loss: f64,
+    pub loss: Estimate,
 }
 
-/// Compares every checkpoint of a training run with Newton on some prompts.
-pub fn measure(checkpoints: &[(u64, Arc<dyn Learner>)], prompts: &Prompts) -> Result<Vec<Checkpoint>> {
-    let newton = solver("newton")?.trajectory(prompts, &Steps::range(0, 24))?;
+/// Compares every checkpoint of a training run with Newton on some prompts, which `seed` resamples.
+pub fn measure(
+    checkpoints: &[(u64, Arc<dyn Learner>)],
+    prompts: &Prompts,
+    seed: Seed,
+) -> Result<Vec<Checkpoint>> {
+    let newton = solver("newton")?.trajectory(prompts, &Steps::range(0, 30))?;
     let of = |(step, network): &(u64, Arc<dyn Learner>)| {
         let layers = network.trajectory(prompts, &network.default_steps())?;
-        let last = layers.errors(prompts, layers.steps.len() - 1);
-        let loss = last.iter().map(|e| e * e).sum::<f64>() / last.len() as f64;
-        let found = Comparison::of_errors(&layers, &newton, prompts)?.named("network");
+        let losses = squares(&layers, prompts, layers.steps.last());
+        let losses: Vec<f64> = losses.iter().map(|sum| sum / prompts.points() as f64).collect();
+        let loss = mean(seed, &losses);
+        let found = Comparison::of_errors(&layers, &newton, prompts)?.named("network").resampled(seed);
         Ok(Checkpoint { step: *step, found, loss })
     };
     checkpoints.iter().map(of).collect()
@@ -93,25 +116,32 @@ pub fn shown(name: &str, checkpoints: &[Checkpoint]) -> Outcome {
     let over = |label: &str, value: &dyn Fn(&Checkpoint) -> f64| {
         Series::new(label, checkpoints.iter().map(|at| (at.step as f64, value(at))).collect()).markers()
     };
+    let banded = |label: &str, value: fn(&Checkpoint) -> Estimate| {
+        Series::estimates(label, checkpoints.iter().map(|at| (at.step as f64, value(at))))
+    };
     let matched = layers.iter().enumerate().map(|(i, &layer)| {
         let grade = i as f64 / (layers.len() - 1).max(1) as f64;
-        over(&layer.to_string(), &|at| at.found.best_step(layer)).grade(grade)
+        over(&format!("layer {layer}"), &|at| at.found.best_step(layer)).grade(grade)
     });
     let panel = |title: &str, y: &str, series: Vec<Series>| {
         LinesPanel::new(Axis::log10("training step"), Axis::linear(y), series).titled(title)
     };
-    let similarity = over("last layer", &|at| at.found.matching.similarity[last]);
     let curves = [
         panel("Best match of each layer", "Newton step", matched.collect()),
-        panel("Last layer", "SimE with its best match", vec![similarity]),
-        panel("Last layer", "held-out mean loss", vec![over("loss", &|at| at.loss)]),
+        panel(
+            "Last layer",
+            "SimE with its best match",
+            vec![banded("last layer", |at| at.found.last_similarity())],
+        ),
+        panel("Last layer", "held-out mean loss", vec![banded("loss", |at| at.loss)]),
     ];
     // the steps are log-spaced, and what happens happens late
     let chosen = checkpoints[checkpoints.len() - MAPS.min(checkpoints.len())..].iter();
     let maps = chosen.map(|at| at.found.panel(&format!("step {}", at.step)));
+    let banded_caption = format!("{caption} The last layer has 95 % bands.");
     let outlined = format!("{caption} Outlined: best match of each layer.");
     let figures = vec![
-        Figure::new("emergence", "Best-matching Newton steps over training", caption.clone(), curves),
+        Figure::new("emergence", "Best-matching Newton steps over training", banded_caption, curves),
         Figure::new("emergence-maps", "Layers against Newton's steps, as training goes on", outlined, maps),
     ];
     let columns = ["training step".to_string()]
@@ -120,7 +150,7 @@ pub fn shown(name: &str, checkpoints: &[Checkpoint]) -> Outcome {
         .chain(["SimE of the last layer".to_string(), "mean loss".to_string()]);
     let rows = checkpoints.iter().map(|at| {
         let steps = layers.iter().map(|&layer| at.found.step_text(layer));
-        let measured = [at.found.matching.similarity[last], at.loss].map(|value| format!("{value:.4}"));
+        let measured = [at.found.matching.similarity[last], at.loss.value].map(|value| format!("{value:.4}"));
         [at.step.to_string()].into_iter().chain(steps).chain(measured).collect()
     });
     let title = "Best Newton step of each layer, as training goes on";

@@ -28,22 +28,25 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let opened = lab.opened("r1")?;
     let count = (lab.count / THINNED).max(4);
     let found = Ablations::measure(&opened, count, &|what| lab.say(what))?;
-    let growth = |look: &Look| look.error / found.whole.error;
-    let skipped = || found.layers.iter().map(|[skipped, _]| growth(skipped));
-    note.claim("most-needed", skipped().fold(0.0, f64::max), AtLeast(10.0))
+    // prompts are resampled for the whole network and for all ablated ones together
+    let most = bootstrap(lab.seed, count, |chosen| found.growths(chosen).into_iter().fold(0.0, f64::max));
+    note.claim("most-needed", most, AtLeast(10.0))
         .says("Factor by which the error after all pairs grows without the layer that is needed most");
-    note.claim("needed", skipped().filter(|growth| *growth >= 2.0).count(), Bound::None)
+    let doubled = |chosen: &[usize]| found.growths(chosen).into_iter().filter(|g| *g >= DOUBLED).count();
+    note.claim("needed", bootstrap(lab.seed, count, |chosen| doubled(chosen) as f64), Bound::None)
         .says("Layers without which the error after all pairs at least doubles");
     let Outcome { figures, tables, .. } = found.shown();
     note.paste(figures, tables);
     Ok(())
 }
 
+/// Growth of the error from which on a layer counts as needed.
+const DOUBLED: f64 = 2.0;
 /// Heads that the table names.
 const STRONGEST: usize = 10;
 
 /// What a network does at its last layer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Look {
     /// Newton's step that is most similar.
     pub step: Option<u64>,
@@ -51,6 +54,8 @@ pub struct Look {
     pub similarity: f64,
     /// Mean squared error over d after all pairs.
     pub error: f64,
+    /// Squared errors after all pairs, one per prompt.
+    squared: Vec<f64>,
 }
 
 impl Look {
@@ -69,7 +74,7 @@ struct Evaluation {
 impl Evaluation {
     fn new(task: &Task, seed: Seed, count: usize) -> Result<Evaluation> {
         let prompts = task.sample(seed, "eval", 0, count);
-        let newton = solver("newton")?.trajectory(&prompts, &Steps::range(0, 24))?;
+        let newton = solver("newton")?.trajectory(&prompts, &Steps::range(0, 30))?;
         Ok(Evaluation { prompts, newton })
     }
 
@@ -77,9 +82,9 @@ impl Evaluation {
         let last = probed.layers() as u64;
         let network = probed.trajectory(&self.prompts, &Steps::single(last))?;
         let found = Comparison::of_errors(&network, &self.newton, &self.prompts)?;
-        let errors = network.squared_errors(&self.prompts, last, self.prompts.points() - 1);
-        let error = errors.iter().sum::<f64>() / (errors.len() * self.prompts.dim()) as f64;
-        Ok(Look { step: found.step_for(last), similarity: found.matching.similarity[0], error })
+        let squared = network.squared_errors(&self.prompts, last, self.prompts.points() - 1);
+        let error = squared.iter().sum::<f64>() / (squared.len() * self.prompts.dim()) as f64;
+        Ok(Look { step: found.step_for(last), similarity: found.matching.similarity[0], error, squared })
     }
 }
 
@@ -133,10 +138,16 @@ impl Ablations {
         })
     }
 
+    /// Factor by which the error after all pairs of the chosen prompts grows without each layer.
+    fn growths(&self, chosen: &[usize]) -> Vec<f64> {
+        let sum = |look: &Look| chosen.iter().map(|&b| look.squared[b]).sum::<f64>();
+        let whole = sum(&self.whole);
+        self.layers.iter().map(|[skipped, _]| sum(skipped) / whole).collect()
+    }
+
     /// Which layer and which head the error needs most, in a sentence.
     pub fn answer(&self) -> String {
-        let growth = |looks: &[Look; 2]| looks[0].error / self.whole.error;
-        let layers: Vec<f64> = self.layers.iter().map(growth).collect();
+        let layers = self.growths(&(0..self.prompts[0]).collect::<Vec<_>>());
         let most = |values: &[f64]| (0..values.len()).max_by(|&i, &j| values[i].total_cmp(&values[j]));
         let heads: Vec<f64> = self.heads.iter().flatten().map(|look| look.error).collect();
         let (Some(layer), Some(head)) = (most(&layers), most(&heads)) else { return String::new() };
@@ -146,7 +157,7 @@ impl Ablations {
              doubles. Of the heads {}.{} matters most, by a factor of {}.",
             layer + 1,
             roughly(layers[layer]),
-            layers.iter().filter(|growth| **growth >= 2.0).count(),
+            layers.iter().filter(|growth| **growth >= DOUBLED).count(),
             layers.len(),
             head / per_layer + 1,
             head % per_layer,
