@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use lab::findings::HeatmapPanel;
 
 use super::axis::linear_ticks;
-use super::legend::{BestMarks, Entry, Legend, Sample};
-use super::numbers::Numbers;
+use super::legend::{BestMarks, Entry, LEAST_DOTTED, Legend, Sample};
+use super::numbers::{Numbers, WHISKER};
 use super::palette::{Ink, heat};
 use super::panel::{ColourBar, Drawing, Frame, Labels, SMALL, small_width};
 use super::svg::{Align, Style, Svg, Tone, number};
@@ -58,7 +58,8 @@ impl<'a> Heatmap<'a> {
         let labels = Labels::new(letter, &panel.title, &panel.x_label, &panel.y_label, width, height);
         let mut right = 14.0 + bar.width() + 4.0;
         let hatch = format!("{key}-hatch");
-        let legend = Legend::new(entries(panel, &hatch), width + right - 4.0);
+        let dotted = numbers.is_none() && cell.0.min(cell.1) >= LEAST_DOTTED;
+        let legend = Legend::new(entries(panel, dotted, &hatch), width + right - 4.0);
         right = right.max(legend.width() - width + 4.0);
         let frame = Frame {
             width,
@@ -154,13 +155,13 @@ impl<'a> Heatmap<'a> {
         for (i, step) in self.panel.x_steps.iter().enumerate().step_by(x_stride) {
             let x = px + (i as f64 + 0.5) * self.cell.0;
             svg.line((x, bottom), (x, bottom + 4.0), Tone::Axis, 1.0);
-            svg.text(x, bottom + 16.5, style(Align::Middle), &step.to_string());
+            svg.text(x, bottom + 16.5, style(Align::Middle), &tick_label(*step));
         }
         let y_stride = stride(self.panel.y_steps.len(), 13.0, self.cell.1);
         for (i, step) in self.panel.y_steps.iter().enumerate().step_by(y_stride) {
             let y = bottom - (i as f64 + 0.5) * self.cell.1;
             svg.line((px - 4.0, y), (px, y), Tone::Axis, 1.0);
-            svg.text(px - 7.0, y + 3.9, style(Align::End), &step.to_string());
+            svg.text(px - 7.0, y + 3.9, style(Align::End), &tick_label(*step));
         }
     }
 
@@ -175,7 +176,7 @@ impl<'a> Heatmap<'a> {
             let corner = self.corner(origin, row, column);
             let interval = self.panel.best_interval.get(column).copied().flatten();
             let middle = |row: usize| self.corner(origin, row.min(rows - 1), column).1 + self.cell.1 / 2.0;
-            let x = corner.0 + if printed { self.cell.0 - 5.5 } else { self.cell.0 / 2.0 };
+            let x = corner.0 + if printed { self.cell.0 - WHISKER } else { self.cell.0 / 2.0 };
             if let Some((_, high)) = interval.filter(|(_, high)| *high > row) {
                 marks.whisker(x, corner.1, middle(high));
             }
@@ -232,12 +233,12 @@ fn domain(panel: &HeatmapPanel) -> (f64, f64) {
     }
 }
 
-/// What the marks of this map mean; only those that occur in it.
-fn entries(panel: &HeatmapPanel, hatch: &str) -> Vec<Entry> {
+/// What the marks of this map mean, best matches with or without a dot; only those that occur in it.
+fn entries(panel: &HeatmapPanel, dotted: bool, hatch: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut add = |sample, label: &str| entries.push(Entry { sample, label: label.into() });
     if panel.best.iter().any(Option::is_some) {
-        add(Sample::Best, "best match of each column");
+        add(Sample::Best(dotted), "best match of each column");
     }
     if panel.best_interval.iter().flatten().any(|(low, high)| low < high) {
         add(Sample::Whisker, "its 95 % interval");
@@ -254,6 +255,11 @@ fn stride(count: usize, room: f64, cell: f64) -> usize {
     [1, 2, 3, 4, 5, 10, 20, 50, 100].into_iter().find(|s| *s >= least).unwrap_or(count.max(1))
 }
 
+/// A step as the axes of curves write it.
+fn tick_label(step: u64) -> String {
+    format_number(step as f64)
+}
+
 fn tick_width(steps: &[u64]) -> f64 {
-    steps.iter().map(|s| small_width(&s.to_string())).fold(0.0, f64::max)
+    steps.iter().map(|s| small_width(&tick_label(*s))).fold(0.0, f64::max)
 }

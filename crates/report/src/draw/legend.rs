@@ -12,8 +12,8 @@ use crate::text::{Weight, wrap};
 pub enum Sample {
     /// A curve: colour, stroke, marker shape.
     Curve(Ink, Stroke, usize),
-    /// An outlined best match of a heat-map.
-    Best,
+    /// An outlined best match of a heat-map, with a dot where its cells have one.
+    Best(bool),
     /// A whisker over rows.
     Whisker,
     /// A hatched cell; names the pattern.
@@ -39,9 +39,11 @@ const SAMPLE: f64 = 24.0;
 const GAP: f64 = 18.0;
 const ROW: f64 = 16.0;
 const LINE: f64 = 13.0;
+/// Sides of a cell below which a dot would touch its outline.
+pub const LEAST_DOTTED: f64 = 6.5;
 
 impl Legend {
-    /// Sets `entries` into as many columns as fit into `width`; a name wider than that is broken.
+    /// Sets `entries` into as few rows as fit into `width`, as even as can be; a name wider than that is broken.
     pub fn new(entries: Vec<Entry>, width: f64) -> Legend {
         let entries: Vec<(Sample, Vec<String>)> = entries
             .into_iter()
@@ -49,7 +51,9 @@ impl Legend {
             .collect();
         let widest = entries.iter().flat_map(|(_, lines)| lines).map(|l| small_width(l));
         let column = SAMPLE + 6.0 + widest.fold(0.0, f64::max) + GAP;
-        let columns = (((width + GAP) / column) as usize).clamp(1, entries.len().max(1));
+        let most = (((width + GAP) / column) as usize).clamp(1, entries.len().max(1));
+        let rows = entries.len().div_ceil(most).max(1);
+        let columns = entries.len().div_ceil(rows).max(1);
         Legend { entries, columns, column }
     }
 
@@ -103,9 +107,9 @@ impl Sample {
                     svg.tag("path").attr("d", &marker(*shape, (centre, y))).fill_ink(*ink).end();
                 }
             }
-            Sample::Best => {
+            Sample::Best(dot) => {
                 let mut marks = BestMarks::default();
-                marks.frame((centre - 6.0, y - 6.0), (12.0, 12.0), true);
+                marks.frame((centre - 6.0, y - 6.0), (12.0, 12.0), *dot);
                 marks.draw(svg);
             }
             Sample::Whisker => {
@@ -148,13 +152,13 @@ pub struct BestMarks {
 }
 
 impl BestMarks {
-    /// The outline of a cell, with a dot if asked.
+    /// The outline of a cell, with a dot if asked and if there is room for one.
     pub fn frame(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), dot: bool) {
         let inset = 0.7;
         let (left, top) = (number(x + inset), number(y + inset));
         let (right, bottom) = (number(x + width - inset), number(y + height - inset));
         self.frames += &format!("M{left} {top}H{right}V{bottom}H{left}Z");
-        if dot {
+        if dot && width.min(height) >= LEAST_DOTTED {
             let radius = (width.min(height) * 0.17).clamp(1.3, 2.8);
             self.dots += &disc((x + width / 2.0, y + height / 2.0), radius);
         }

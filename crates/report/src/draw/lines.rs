@@ -5,14 +5,16 @@ use lab::findings::{At, LinesPanel, Series, Stroke};
 use super::axis::{Mapping, Tick};
 use super::families::{Look, Looks, looks};
 use super::legend::{Legend, marker};
+use super::notes::{NOTE, NOTE_LINE, side_notes, top_notes};
 use super::panel::{Drawing, Frame, Labels, SMALL, small_width};
+use super::reach::{horizontal_ticks, marked, reach};
 use super::svg::{Align, Style, Svg, Tone, number, path};
-use crate::text::{format_number, text_width, wrap};
+use crate::text::{format_number, text_width};
 
 /// At most this many points of a series answer to the pointer; a longer curve is thinned evenly.
 const HOVER_LIMIT: usize = 160;
-const NOTE: Style = Style::new(10.5, Tone::Muted, Align::Start);
-const NOTE_LINE: f64 = 12.0;
+/// Least distance of arrow heads.
+const HEAD: f64 = 8.5;
 
 /// A line panel measured for a plot of a given size.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl<'a> Lines<'a> {
     pub fn new(panel: &'a LinesPanel, letter: &str, key: &str, width: f64, height: f64) -> Lines<'a> {
         let x = Mapping::new(panel.x.scale, panel.x.range, reach(panel, true), 0.02);
         let y = Mapping::new(panel.y.scale, panel.y.range, reach(panel, false), 0.04);
-        let x_ticks = horizontal_ticks(&x, width);
+        let x_ticks = horizontal_ticks(panel, &x, width);
         let y_ticks = y.ticks((height / 42.0) as usize);
         let labels = Labels::new(letter, &panel.title, &panel.x.label, &panel.y.label, width, height);
         let looks = looks(panel, key);
@@ -183,15 +185,18 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Markers of a series, all in one element; what lies below the axis is an arrow head at its lower edge.
+    /// Markers of a series, all in one element; what lies below the axis is an arrow head at its lower edge, and where these would
+    /// overlap only the first of them.
     fn markers(&self, svg: &mut Svg, origin: (f64, f64), series: &Series, look: Look) {
         let edge = origin.1 + self.frame.height;
         let (mut shown, mut below) = (String::new(), String::new());
+        let mut last_head = f64::NEG_INFINITY;
         for &(x, y) in series.points.iter().filter(|p| self.reachable(p)) {
             let (cx, cy) = self.at(origin, (x, y));
             if self.y.contains(y) {
                 shown += &marker(look.shape, (cx, cy));
-            } else if y < self.y.low {
+            } else if y < self.y.low && (cx - last_head).abs() >= HEAD {
+                last_head = cx;
                 let corners = [(-3.5, -7.0), (3.5, -7.0), (0.0, -1.0)];
                 let head = path(corners.iter().map(|(dx, dy)| Some((cx + dx, edge + dy))));
                 below += &format!("{head}Z");
@@ -254,7 +259,6 @@ impl Drawing for Lines<'_> {
         }
         svg.close("g");
         self.references(svg, origin);
-        let marked = |s: &Series| matches!(s.stroke, Stroke::Markers | Stroke::LineMarkers);
         for (series, look) in all().filter(|(s, _)| marked(s)) {
             self.markers(svg, origin, series, *look);
         }
@@ -267,77 +271,4 @@ impl Drawing for Lines<'_> {
         }
         self.legend.draw(svg, px, py + height + self.labels.below());
     }
-}
-
-/// All values that decide the reach of an axis: data, bands and reference lines.
-fn reach(panel: &LinesPanel, horizontal: bool) -> impl Iterator<Item = f64> + '_ {
-    let pick = move |(x, y): (f64, f64)| if horizontal { x } else { y };
-    let data = panel.series.iter().flat_map(|s| &s.points).map(move |&p| pick(p));
-    let bands = panel.series.iter().flat_map(|s| &s.band).flat_map(|&(low, high)| [low, high]);
-    let lines = panel.references.iter().filter_map(move |r| match r.at {
-        At::X(v) if horizontal => Some(v),
-        At::Y(v) if !horizontal => Some(v),
-        _ => None,
-    });
-    data.chain(bands.filter(move |_| !horizontal)).chain(lines)
-}
-
-/// As many ticks as their labels leave room for.
-fn horizontal_ticks(axis: &Mapping, width: f64) -> Vec<Tick> {
-    let clear = |ticks: &Vec<Tick>| {
-        ticks.windows(2).all(|w| {
-            let apart = width * (axis.place(w[1].value) - axis.place(w[0].value));
-            let widths = [&w[0], &w[1]].map(|t| small_width(&t.label));
-            apart >= (widths[0] + widths[1]) / 2.0 + 9.0
-        })
-    };
-    (3..=8).rev().map(|wanted| axis.ticks(wanted)).find(clear).unwrap_or_else(|| axis.ticks(3))
-}
-
-/// Labels of horizontal references, right of the plot, pushed apart where they would touch.
-fn side_notes(panel: &LinesPanel, y: &Mapping, height: f64) -> Vec<(f64, Vec<String>)> {
-    let wanted = panel.references.iter().filter_map(|r| match r.at {
-        At::Y(v) if y.contains(v) && !r.label.is_empty() => {
-            Some((y.place(v), wrap(&r.label, 92.0, NOTE.size, NOTE.weight)))
-        }
-        _ => None,
-    });
-    let mut notes: Vec<(f64, Vec<String>)> = wanted.collect();
-    notes.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = |lines: &[String]| lines.len() as f64 * NOTE_LINE / 2.0 / height;
-    for i in 1..notes.len() {
-        let least = notes[i - 1].0 + half(&notes[i - 1].1) + half(&notes[i].1);
-        notes[i].0 = notes[i].0.max(least);
-    }
-    let mut ceiling = 1.0 + NOTE_LINE / 2.0 / height;
-    for (place, lines) in notes.iter_mut().rev() {
-        *place = place.min(ceiling - half(lines));
-        ceiling = *place - half(lines);
-    }
-    notes
-}
-
-/// Labels of vertical references, above the plot, in as many rows as keep them apart.
-fn top_notes(panel: &LinesPanel, x: &Mapping, width: f64) -> Vec<(usize, f64, String)> {
-    let mut rows: Vec<f64> = Vec::new();
-    let mut wanted: Vec<(f64, &str)> = Vec::new();
-    for reference in panel.references.iter().filter(|r| !r.label.is_empty()) {
-        if let At::X(v) = reference.at
-            && x.contains(v)
-        {
-            wanted.push((width * x.place(v), &reference.label));
-        }
-    }
-    wanted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let place = |(centre, label): (f64, &str)| {
-        let half = text_width(label, NOTE.size, NOTE.weight) / 2.0;
-        let centre = centre.min(width - half).max(half);
-        let row = rows.iter().position(|end| centre - half >= end + 8.0).unwrap_or(rows.len());
-        if row == rows.len() {
-            rows.push(0.0);
-        }
-        rows[row] = centre + half;
-        (row, centre, label.to_string())
-    };
-    wanted.into_iter().map(place).collect()
 }

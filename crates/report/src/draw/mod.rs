@@ -8,9 +8,11 @@ mod heatmap;
 mod layout;
 mod legend;
 mod lines;
+mod notes;
 mod numbers;
 mod palette;
 mod panel;
+mod reach;
 mod svg;
 #[cfg(test)]
 mod tests;

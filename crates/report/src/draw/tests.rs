@@ -185,6 +185,24 @@ fn a_numbered_map_prints_every_cell_in_few_elements() {
 }
 
 #[test]
+fn arrow_heads_below_the_axis_do_not_overlap() {
+    let heads = |apart: f64| {
+        let points = (0..100).map(|i| (f64::from(i) * apart, 1e-9)).chain([(1000.0, 1.0)]).collect();
+        let y = Axis::log10("error").range(1e-6, 1.0);
+        let panel = LinesPanel::new(Axis::linear("steps"), y, [Series::new("a", points).markers()]);
+        let svg = crate::figure_svg(&Figure::new("heads", "x", "", [panel]));
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let path = document.descendants().find(|n| n.attribute("stroke-width") == Some("1.3")).unwrap();
+        let starts = path.attribute("d").unwrap().split('M').skip(1);
+        starts.map(|head| head.split(' ').next().unwrap().parse::<f64>().unwrap()).collect::<Vec<f64>>()
+    };
+    for apart in [0.5, 3.0, 10.0] {
+        let heads = heads(apart);
+        assert!(heads.len() > 1 && heads.windows(2).all(|w| w[1] - w[0] > 7.0), "{apart}: {heads:?}");
+    }
+}
+
+#[test]
 fn pixels_have_the_size_asked_for() {
     let figure = fixture::curves();
     let tree = crate::png::parse(&crate::figure_svg(&figure)).unwrap();
