@@ -30,6 +30,18 @@ pub enum Unit {
     Step,
 }
 
+impl Unit {
+    /// One of them: `layer`.
+    pub fn one(self) -> &'static str {
+        match self {
+            Unit::Iteration => "iteration",
+            Unit::Pass => "pass",
+            Unit::Layer => "layer",
+            Unit::Step => "step",
+        }
+    }
+}
+
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

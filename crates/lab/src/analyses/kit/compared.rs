@@ -27,6 +27,8 @@ pub struct Compared {
     authors: Option<Box<Compared>>,
     /// What the paper states of the best steps, drawn beside them.
     stated: Vec<(&'static str, f64)>,
+    /// Over the panel of best steps, where a figure has several that would look alike.
+    title: &'static str,
 }
 
 /// What of two learners is compared, and how.
@@ -88,7 +90,15 @@ impl Setting {
         let found = Comparison::new(map).named(self.who).with_floor(floor);
         let found = found.over(self.layers).resampled(lab.seed);
         let middle = self.middle(lab)?;
-        Ok(Compared { baseline, network: self.network, found, middle, authors: None, stated: vec![] })
+        Ok(Compared {
+            baseline,
+            network: self.network,
+            found,
+            middle,
+            authors: None,
+            stated: vec![],
+            title: "",
+        })
     }
 
     fn map(
@@ -150,6 +160,11 @@ impl Compared {
     pub fn mark_y(mut self, label: &'static str, step: f64) -> Compared {
         self.stated.push((label, step));
         self
+    }
+
+    /// The same under a title, where a figure has several of the same baseline.
+    pub fn titled(self, title: &'static str) -> Compared {
+        Compared { title, ..self }
     }
 
     /// Which layers were fitted and what our own rule would have taken, in words.
@@ -225,7 +240,7 @@ impl Compared {
             series.extend(Some(fit.best()).filter(|best| !shapes.contains(best)).map(curve));
         }
         let y = Axis::new(format!("best {} steps", self.baseline.label), scale);
-        let panel = LinesPanel::new(Axis::linear(self.map.a.label()), y, series);
+        let panel = LinesPanel::new(Axis::linear(self.map.a.label()), y, series).titled(self.title);
         let panel = self.stated.iter().fold(panel, |panel, (label, step)| panel.mark_y(*label, *step));
         match self.range() {
             Some((first, last)) => panel.mark_x("first", first as f64).mark_x("last", last as f64),

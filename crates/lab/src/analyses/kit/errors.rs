@@ -35,7 +35,7 @@ pub fn ratio(seed: Seed, one: &[f64], other: &[f64]) -> Estimate {
 pub fn by_pairs(title: &str, of: &Trajectory, prompts: &Prompts, steps: &[u64]) -> LinesPanel {
     let series = steps.iter().enumerate().map(|(i, &step)| {
         let points = (0..prompts.points()).map(|t| (t as f64, mean_error(of, prompts, step, t))).collect();
-        Series::new(format!("{step}"), points).grade(i as f64 / (steps.len() - 1) as f64)
+        Series::new(format!("{} {step}", of.unit.one()), points).grade(i as f64 / (steps.len() - 1) as f64)
     });
     let y = Axis::log10("mean squared error / d").range(1e-10, 10.0);
     LinesPanel::new(Axis::linear("in-context pairs t"), y, series)

@@ -42,6 +42,6 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         gd.rule()
     );
     note.figure("map", title, caption, theirs.into_iter().chain([gd.map_panel("All prompts")]));
-    note.best(&ISOTROPIC, &[&gd, &finer]);
+    note.best(&ISOTROPIC, &[&gd.titled("Steps that double"), &finer.titled("Two steps per doubling")]);
     Ok(())
 }

@@ -201,7 +201,8 @@ impl Fitted {
         let series = all.iter().enumerate().map(|(i, &step)| {
             let points =
                 positions().into_iter().enumerate().map(|(j, t)| (t as f64, error(step, j))).collect();
-            Series::new(step.to_string(), points).grade(i as f64 / (all.len() - 1).max(1) as f64)
+            let label = format!("{} {step}", of.unit.one());
+            Series::new(label, points).grade(i as f64 / (all.len() - 1).max(1) as f64)
         });
         let y = Axis::log10("error relative to the labels");
         LinesPanel::new(Axis::linear("in-context pairs t"), y, series).titled(title)
