@@ -248,3 +248,25 @@ pub fn middle_of(network: &Trajectory, newton: &Trajectory, prompts: &Prompts) -
     let last = layers.iter().rev().copied().find(|&l| error(l) >= end);
     first.zip(last).filter(|(first, last)| first <= last)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::seed::Seed;
+    use crate::linalg::Spectrum;
+
+    #[test]
+    fn the_authors_prompts_are_the_first_of_ours_but_for_a_basis_per_batch() {
+        let lab = Lab::new(Seed(0), 400);
+        let (ours, theirs) = (ISOTROPIC.prompts(&lab).unwrap(), ISOTROPIC.authors_prompts(&lab).unwrap());
+        assert_eq!(theirs.xs, ours.part(0, 320).xs);
+        // of all inputs of a batch together: κ where they share a basis, hardly any where each prompt has its own
+        let conditions = |prompts: &Prompts| {
+            let inputs = prompts.part(0, 64).xs.into_shape_with_order((64 * POINTS, DIM)).expect("as many");
+            let spectrum = Spectrum::of(inputs.t().dot(&inputs).as_slice().expect("standard layout"), DIM);
+            spectrum.values[0] / spectrum.values[DIM - 1]
+        };
+        assert!(conditions(&SKEWED.prompts(&lab).unwrap()) < 3.0);
+        assert!(conditions(&SKEWED.authors_prompts(&lab).unwrap()) > 50.0);
+    }
+}
