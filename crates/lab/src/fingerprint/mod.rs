@@ -25,6 +25,7 @@
 mod asked;
 mod degree;
 mod filter;
+mod judged;
 mod linearity;
 mod naming;
 

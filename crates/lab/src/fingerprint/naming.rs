@@ -2,13 +2,18 @@
 //! be told from it.
 //!
 //! Anything that converges comes close to w, so what an algorithm leaves is measured against w − w_OLS. Its best step for
-//! each step of the learner is chosen on the prompts of even number and judged on the others.
+//! each step of the learner is chosen on the prompts of even number and judged on the others. Row N9 of the analyses
+//! calibrates it: known algorithms, with and without noise, and learners that are none of them.
 
+use std::sync::OnceLock;
+
+use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::RESAMPLES;
 use super::asked::{Answers, Asked};
 use super::filter::{Knots, fit, parts};
+use super::judged::{Errors, Judged, mean_shares};
 use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::learners::Learner;
@@ -17,18 +22,24 @@ use crate::stats::{Estimate, interval, multiplicities};
 
 /// A step with less than this share of ‖w_OLS‖² still to do is over, and carries no mark of an algorithm.
 const OVER: f64 = 1e-3;
-/// A step with more than this share has not begun.
+/// A step with more than this share is no better than w = 0.
 const NOT_BEGUN: f64 = 0.95;
 /// Algorithms are not told apart by less than this share of what the closest leaves, nor by less than this share alone.
 const MARGIN: (f64, f64) = (0.05, 1e-4);
-/// An algorithm that leaves more than this share is no description.
-const NO_DESCRIPTION: f64 = 0.5;
+/// An algorithm that leaves more than this share is no description: algorithms of different kinds leave about as much of each
+/// other. A step of which w = 0 leaves no more has not begun either.
+const NO_DESCRIPTION: f64 = 0.1;
+/// Fewest steps that must say something. Any one filter is met closely by some step of many algorithms; a name rests on how
+/// filters follow one another.
+const FEWEST_STEPS: usize = 3;
 
 /// An algorithm that a learner may be, asked once.
 pub struct Candidate {
     /// Its name with settings.
     pub name: String,
     answers: Answers,
+    /// Taken when it is first held against a learner.
+    errors: OnceLock<Errors>,
 }
 
 impl Candidate {
@@ -39,7 +50,7 @@ impl Candidate {
 
     /// One that has been asked.
     pub fn new(name: &str, answers: Answers) -> Candidate {
-        Candidate { name: name.to_string(), answers }
+        Candidate { name: name.to_string(), answers, errors: OnceLock::new() }
     }
 
     /// Its filters `[s][k]` over some knots after the `l`th number of pairs, at some of the steps it was asked.
@@ -53,7 +64,8 @@ impl Candidate {
 /// A learner among candidates.
 #[derive(Clone, Debug)]
 pub struct Naming {
-    /// Recorded steps `[s]` that say something: begun and not over, after some number of pairs.
+    /// Recorded steps `[s]` that say something: begun and not over, after some number of pairs. To have begun is to be closer
+    /// to w_OLS than 0 is, and not so close to 0 that it would describe the step.
     pub informative: Vec<bool>,
     /// The candidates, the closest first.
     pub candidates: Vec<Named>,
@@ -66,7 +78,7 @@ pub struct Named {
     pub name: String,
     /// Its best step for each recorded step of the learner `[s]`.
     pub steps: Vec<u64>,
-    /// Share of w − w_OLS that it leaves at that step `[s]`, mean over numbers of pairs.
+    /// Share of w − w_OLS that it leaves at that step `[s]`, mean over the numbers of pairs that say something, or over all.
     pub left: Vec<f64>,
     /// Mean over informative steps.
     pub score: Estimate,
@@ -79,15 +91,19 @@ pub struct Named {
 }
 
 impl Naming {
-    /// The algorithms that the learner may be: the closest and those that cannot be told from it; none when the closest
-    /// leaves more than half, or when no step says anything.
+    /// The algorithms that the learner may be: the closest and those that cannot be told from it; none unless the closest
+    /// leaves at most a tenth, by its whole interval, and at least three steps say something.
     pub fn names(&self) -> Vec<&str> {
         match self.candidates.first() {
-            Some(closest) if closest.score.value <= NO_DESCRIPTION => {
+            Some(closest) if self.says_enough() && closest.score.high <= NO_DESCRIPTION => {
                 self.candidates.iter().filter(|c| c.tied).map(|c| c.name.as_str()).collect()
             }
             _ => Vec::new(),
         }
+    }
+
+    fn says_enough(&self) -> bool {
+        self.informative.iter().filter(|says| **says).count() >= FEWEST_STEPS
     }
 
     /// The candidate of that name.
@@ -112,6 +128,12 @@ impl Naming {
         }
         let names = self.names();
         match names.as_slice() {
+            [] if !self.says_enough() => format!(
+                "Fewer than {FEWEST_STEPS} steps have begun without being over: too few to name an algorithm. The closest, {}, \
+                 leaves {} of w − w_OLS.",
+                closest.name,
+                percent(&closest.score)
+            ),
             [] => format!(
                 "None of the algorithms: the closest, {}, leaves {} of w − w_OLS.",
                 closest.name,
@@ -133,154 +155,103 @@ impl Naming {
 
     /// Names a learner by its answers.
     pub fn of_answers(answers: &Answers, candidates: &[Candidate], asked: &Asked, seed: Seed) -> Naming {
-        let of = Distances::of(answers, answers, asked);
-        let steps = answers.count();
-        // `[s][l]`: whether these answers say something
-        let says: Vec<Vec<bool>> = (0..steps)
-            .map(|s| {
-                (0..asked.lengths.len())
-                    .map(|l| {
-                        let share =
-                            of.power[l].iter().map(|p| p[s]).sum::<f64>() / of.exact[l].iter().sum::<f64>();
-                        (OVER..=NOT_BEGUN).contains(&share)
-                    })
-                    .collect()
-            })
-            .collect();
+        let errors = Errors::of(answers, asked);
+        let says = says(answers, asked);
         let informative: Vec<bool> = says.iter().map(|says| says.contains(&true)).collect();
-        let judged: Vec<Judged> =
-            candidates.iter().map(|candidate| Judged::of(answers, candidate, asked, &says)).collect();
-        let scores: Vec<f64> = judged.iter().map(|j| j.score(&says, &|_| 1.0)).collect();
+        let judge = |candidate: &Candidate| {
+            let theirs = candidate.errors.get_or_init(|| Errors::of(&candidate.answers, asked));
+            Judged::of(&errors, theirs, &says)
+        };
+        let judged: Vec<Judged> = candidates.par_iter().map(judge).collect();
+        let once = Array2::ones((1, asked.prompts() / 2));
+        let scores = mean_shares(&judged, &errors, &says, &once).row(0).to_vec();
         let mut order: Vec<usize> = (0..candidates.len()).collect();
         order.sort_by(|&i, &j| scores[i].total_cmp(&scores[j]));
-        let resampled: Vec<Vec<f64>> = (0..RESAMPLES)
-            .into_par_iter()
-            .map(|r| {
-                let times = multiplicities(seed, r, asked.prompts() / 2);
-                judged.iter().map(|j| j.score(&says, &|b| times[b])).collect()
-            })
-            .collect();
-        let estimate = |of: &dyn Fn(&[f64]) -> f64| {
-            let (low, high) = interval(resampled.iter().map(|scores| of(scores)).collect());
-            Estimate { value: of(&scores), low, high }
+        let times: Vec<f64> =
+            (0..RESAMPLES).flat_map(|r| multiplicities(seed, r, asked.prompts() / 2)).collect();
+        let times =
+            Array2::from_shape_vec((RESAMPLES, asked.prompts() / 2), times).expect("a row per resample");
+        let resampled = mean_shares(&judged, &errors, &says, &times);
+        let estimate = |value: f64, resampled: Vec<f64>| {
+            let (low, high) = interval(resampled);
+            Estimate { value, low, high }
         };
         let named = order.iter().map(|&i| {
-            let behind = estimate(&|scores| scores[i] - scores[order[0]]);
+            let (first, own) = (order[0], resampled.column(i).to_vec());
+            let more = (&resampled.column(i) - &resampled.column(first)).to_vec();
+            let behind = estimate(scores[i] - scores[first], more);
             Named {
                 name: candidates[i].name.clone(),
                 steps: judged[i].best.iter().map(|&k| candidates[i].answers.steps.as_slice()[k]).collect(),
-                left: judged[i].left(),
-                score: estimate(&|scores| scores[i]),
-                tied: i == order[0] || behind.low < MARGIN.0 * scores[order[0]] + MARGIN.1,
+                left: judged[i].left(&errors, &says),
+                score: estimate(scores[i], own.clone()),
+                tied: i == first || behind.low < MARGIN.0 * scores[first] + MARGIN.1,
                 behind,
-                resampled: resampled.iter().map(|scores| scores[i]).collect(),
+                resampled: own,
             }
         });
         Naming { informative, candidates: named.collect() }
     }
 }
 
-/// Squared distances between answers of two learners and to least squares.
-struct Distances {
-    /// Σ (answer − least squares)² `[l][b][s]`.
-    power: Vec<Vec<Vec<f64>>>,
-    /// Σ least squares² `[l][b]`.
-    exact: Vec<Vec<f64>>,
-    /// Σ (answer − other's answer)² `[l][b][s × k]`.
-    between: Vec<Vec<Vec<f64>>>,
-}
-
-impl Distances {
-    fn of(answers: &Answers, other: &Answers, asked: &Asked) -> Distances {
-        let mut found = Distances { power: Vec::new(), exact: Vec::new(), between: Vec::new() };
-        for (l, problems) in asked.problems.iter().enumerate() {
-            let of = |b: usize| {
-                let exact = problems[b].exact_answers();
-                let own = answers.of[l][b].chunks_exact(exact.len());
-                let apart = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - y).powi(2)).sum::<f64>();
-                let power: Vec<f64> = own.clone().map(|a| apart(a, &exact)).collect();
-                let theirs = other.of[l][b].chunks_exact(exact.len());
-                let between = own.flat_map(|a| theirs.clone().map(move |o| apart(a, o))).collect();
-                (power, exact.iter().map(|e| e * e).sum::<f64>(), between)
-            };
-            let per_prompt: Vec<(Vec<f64>, f64, Vec<f64>)> =
-                (0..problems.len()).into_par_iter().map(of).collect();
-            found.exact.push(per_prompt.iter().map(|(_, exact, _)| *exact).collect());
-            let (power, between) = per_prompt.into_iter().map(|(power, _, between)| (power, between)).unzip();
-            found.power.push(power);
-            found.between.push(between);
+/// Whether the answers after each step and number of pairs `[s][l]` say something.
+fn says(answers: &Answers, asked: &Asked) -> Vec<Vec<bool>> {
+    let says = |s: usize, l: usize| {
+        let (mut error, mut size, mut exact) = (0.0, 0.0, 0.0);
+        for (problem, seen) in asked.problems[l].iter().zip(&answers.of[l]) {
+            let right = problem.exact_answers();
+            for (answer, right) in seen[s * right.len()..].iter().zip(&right) {
+                error += (answer - right).powi(2);
+                size += answer * answer;
+                exact += right * right;
+            }
         }
-        found
-    }
+        (OVER..=NOT_BEGUN).contains(&(error / exact)) && size > NO_DESCRIPTION * error
+    };
+    (0..answers.count()).map(|s| (0..asked.lengths.len()).map(|l| says(s, l)).collect()).collect()
 }
 
-/// A candidate at its best steps, on the prompts of odd number.
-struct Judged {
-    /// Position of its best step `[s]`.
-    best: Vec<usize>,
-    /// What it leaves and what there was `[s][l][odd prompt]`.
-    sums: Vec<Vec<Vec<(f64, f64)>>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::super::Scale;
+    use super::*;
+    use crate::data::prompts::Task;
+    use crate::solvers;
 
-impl Judged {
-    fn of(answers: &Answers, candidate: &Candidate, asked: &Asked, says: &[Vec<bool>]) -> Judged {
-        let Distances { power, between, .. } = Distances::of(answers, &candidate.answers, asked);
-        let (steps, theirs) = (answers.count(), candidate.answers.count());
-        let lengths = 0..asked.lengths.len();
-        let best: Vec<usize> = (0..steps)
-            .map(|s| {
-                let cost = |k: usize| {
-                    // where nothing is said of any number of pairs, all count
-                    let counts = |l: &usize| says[s][*l] || !says[s].contains(&true);
-                    let share = |l: usize| {
-                        let sum =
-                            |of: &dyn Fn(usize) -> f64| (0..power[l].len()).step_by(2).map(of).sum::<f64>();
-                        sum(&|b| between[l][b][s * theirs + k])
-                            / sum(&|b| power[l][b][s]).max(f64::MIN_POSITIVE)
-                    };
-                    lengths.clone().filter(counts).map(share).sum::<f64>()
-                };
-                (0..theirs).map(|k| (k, cost(k))).min_by(|x, y| x.1.total_cmp(&y.1)).map_or(0, |(k, _)| k)
-            })
-            .collect();
-        let sums = (0..steps)
-            .map(|s| {
-                let odd = |l: usize| (1..power[l].len()).step_by(2);
-                let of = |l: usize| {
-                    odd(l).map(|b| (between[l][b][s * theirs + best[s]], power[l][b][s])).collect()
-                };
-                lengths.clone().map(of).collect()
-            })
-            .collect();
-        Judged { best, sums }
-    }
-
-    /// Share that it leaves `[s]`, mean over numbers of pairs.
-    fn left(&self) -> Vec<f64> {
-        let mean = |by_length: &Vec<Vec<(f64, f64)>>| {
-            by_length.iter().map(|sums| ratio(sums, &|_| 1.0)).sum::<f64>() / by_length.len() as f64
+    #[test]
+    fn what_has_hardly_begun_or_shows_few_steps_is_not_named() {
+        let questions = Task::new("linear", "gaussian", 10, 31).unwrap().questions(
+            Seed(5),
+            "eval",
+            0,
+            64,
+            vec![15, 30],
+            10,
+        );
+        let asked = Asked::fresh(questions, Scale::One).unwrap();
+        let build = |name: &str| solvers::build(name).unwrap();
+        let candidates: Vec<Candidate> = ["newton", "gd:eta=0.01", "gd:eta=0.001"]
+            .map(|name| Candidate::ask(name, &*build(name), &Steps::range(0, 40), &asked).unwrap())
+            .into();
+        let named = |name: &str, steps: Steps| {
+            Naming::of_answers(&asked.ask(&*build(name), &steps).unwrap(), &candidates, &asked, Seed(0))
         };
-        self.sums.iter().map(mean).collect()
+        // three steps of w close to 0, which w = 0 would describe
+        let hardly = named("gd:eta=0.001", Steps::range(1, 3));
+        assert_eq!(hardly.informative, [false; 3]);
+        assert!(hardly.names().is_empty() && hardly.words().contains("no algorithm can be named"));
+        // ridge has one step, and some step of some algorithm is always near
+        let one = named("ridge:lambda=5", Steps::single(1));
+        assert!(
+            one.informative == [true] && one.candidates[0].score.value < NO_DESCRIPTION,
+            "{}",
+            one.words()
+        );
+        assert!(one.names().is_empty() && one.words().contains("Fewer than 3 steps"), "{}", one.words());
+        assert_eq!(named("gd:eta=0.01", Steps::range(1, 6)).names(), ["gd:eta=0.01"]);
+        // online GD has GD's filter and much besides
+        let online = named("ogd", Steps::range(1, 6));
+        assert!(online.informative.iter().filter(|says| **says).count() >= FEWEST_STEPS);
+        assert!(online.names().is_empty() && online.words().starts_with("None"), "{}", online.words());
     }
-
-    /// Mean share over what says something, each prompt counted so many times.
-    fn score(&self, says: &[Vec<bool>], times: &dyn Fn(usize) -> f64) -> f64 {
-        let all = self.sums.iter().zip(says).flat_map(|(sums, says)| sums.iter().zip(says));
-        let (mut sum, mut count) = (0.0, 0.0);
-        for (sums, _) in all.filter(|(_, says)| **says) {
-            sum += ratio(sums, times);
-            count += 1.0;
-        }
-        if count > 0.0 { sum / count } else { f64::NAN }
-    }
-}
-
-/// Σ of the first over Σ of the second.
-fn ratio(sums: &[(f64, f64)], times: &dyn Fn(usize) -> f64) -> f64 {
-    let (mut above, mut below) = (0.0, 0.0);
-    for (b, of) in sums.iter().enumerate() {
-        above += times(b) * of.0;
-        below += times(b) * of.1;
-    }
-    above / below.max(f64::MIN_POSITIVE)
 }
