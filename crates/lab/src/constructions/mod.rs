@@ -34,6 +34,7 @@ mod made;
 mod map;
 pub mod operations;
 mod paper;
+mod perturbed;
 pub mod picture;
 mod recipe;
 mod slots;
