@@ -9,6 +9,10 @@ mod n5_fingerprint;
 mod n6_starts;
 mod n7_other_networks;
 mod n8_other_inputs;
+mod n9_calibration;
+mod n9_controls;
+mod n9_known;
+mod n9_weights;
 mod ref_reference_numbers;
 mod trained;
 
@@ -25,5 +29,7 @@ pub const ROWS: &[&[Analysis]] = &[
     n6_starts::ROWS,
     n7_other_networks::ROWS,
     n8_other_inputs::ROWS,
+    n9_calibration::ROWS,
+    n9_controls::ROWS,
     ref_reference_numbers::ROWS,
 ];
