@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 use lab::analyses::reproduction::{
-    Cache, Fingerprints, Measured, Measuring, Reproduction, Trained, missing_networks, seconds_left,
+    Cache, Digests, Measured, Measuring, Reproduction, Trained, missing_networks, seconds_left,
 };
 use lab::analyses::{Analysis, Lab, NotRun};
 use lab::networks::pace::duration_words;
@@ -90,8 +90,8 @@ impl<'a> Selection<'a> {
     ) -> Result<Measured> {
         let Selection { reproduction, lab, bar, selected, .. } = self;
         bar.set_length(selected.len() as u64);
-        let prints = Fingerprints::of(reproduction.models()?);
-        let mut measuring = Measuring { lab, cache: Cache::under(cache), fresh, prints };
+        let digests = Digests::of(reproduction.models()?);
+        let mut measuring = Measuring { lab, cache: Cache::under(cache), fresh, digests };
         let mut remaining = Remaining::new(&selected);
         let measured = measuring.run(&selected, |measured, next| {
             show(measured, next.seconds)?;

@@ -36,10 +36,10 @@ fn recorded(at: &Path, checkpoint: &str) {
     let ys = Array2::from_shape_fn((b, n2 / 2), |(b, t)| token(b, 2 * t + 1, 0));
     let prompts = Prompts::new(xs, ys).unwrap();
     npz::write_prompts(&at.join("p.npz"), &prompts).unwrap();
-    let fingerprint = prompts.fingerprint();
+    let digest = prompts.digest();
     let arrays = [
         ("outputs", &predictions.0[..], Values::Real(&predictions.1)),
-        (npz::FINGERPRINT, &[b][..], Values::Whole(&fingerprint)),
+        (npz::DIGEST, &[b][..], Values::Whole(&digest)),
     ];
     npz::write(&at.join("outputs.npz"), &arrays).unwrap();
 }

@@ -174,8 +174,8 @@ pub fn write(path: &Path, arrays: &[(&str, &[usize], Values)]) -> Result<()> {
     Ok(engine::model::checkpoint::write_whole(path, &bytes)?)
 }
 
-/// The array that says which prompts a file is about: [`Prompts::fingerprint`].
-pub const FINGERPRINT: &str = "fingerprint";
+/// The array that says which prompts a file is about: [`Prompts::digest`].
+pub const DIGEST: &str = "fingerprint";
 
 /// Reads prompts from `xs` `[b,n,d]` and `ys` `[b,n]`; a `fingerprint` `[b]` must be theirs.
 pub fn read_prompts(path: &Path) -> Result<Prompts> {
@@ -183,7 +183,7 @@ pub fn read_prompts(path: &Path) -> Result<Prompts> {
     let xs = reader.array::<Ix3>("xs", &["prompt", "point", "dimension"])?;
     let ys = reader.array::<Ix2>("ys", &["prompt", "point"])?;
     let prompts = Prompts::new(xs, ys).map_err(|e| Error::content(path, e.to_string()))?;
-    if reader.has(FINGERPRINT) && reader.bits(FINGERPRINT)? != prompts.fingerprint() {
+    if reader.has(DIGEST) && reader.bits(DIGEST)? != prompts.digest() {
         let why = "array 'fingerprint' belongs to other prompts than 'xs' and 'ys'; accepted: that of iclab sample, or \
                    none where the prompts were changed";
         return Err(Error::content(path, why));
@@ -195,13 +195,13 @@ pub fn read_prompts(path: &Path) -> Result<Prompts> {
 pub fn write_prompts(path: &Path, prompts: &Prompts) -> Result<()> {
     let (b, n, d) = prompts.xs.dim();
     let slice = "prompts are stored in standard layout";
-    let fingerprint = prompts.fingerprint();
+    let digest = prompts.digest();
     write(
         path,
         &[
             ("xs", &[b, n, d], Values::Real(prompts.xs.as_slice().expect(slice))),
             ("ys", &[b, n], Values::Real(prompts.ys.as_slice().expect(slice))),
-            (FINGERPRINT, &[b], Values::Whole(&fingerprint)),
+            (DIGEST, &[b], Values::Whole(&digest)),
         ],
     )
 }
@@ -217,7 +217,7 @@ pub fn write_predictions(path: &Path, found: &Trajectory, prompts: &Prompts) -> 
             ("steps", &[s], Values::Whole(found.steps.as_slice())),
             ("values", &[s, b, n], Values::Real(found.values.as_slice().expect("standard layout"))),
             ("diverged", &[s], Values::Whole(&diverged)),
-            (FINGERPRINT, &[b], Values::Whole(&prompts.fingerprint())),
+            (DIGEST, &[b], Values::Whole(&prompts.digest())),
         ],
     )
 }

@@ -85,7 +85,7 @@ impl Prompts {
 
     /// A number per prompt that the bits of its inputs and labels decide: predictions carry it, so that they are never
     /// compared with the labels of other prompts.
-    pub fn fingerprint(&self) -> Vec<u64> {
+    pub fn digest(&self) -> Vec<u64> {
         let of = |b: usize| {
             let (xs, ys) = self.prompt(b);
             stable_id_of(xs.iter().chain(ys).flat_map(|v| v.to_le_bytes()))

@@ -1,7 +1,7 @@
 //! Predictions that were made once: by a network whose weights are not kept, or by another program.
 //!
 //! Two files hold them: `.npz` with `steps` `[s]` and `values` `[s,b,n]`, as `iclab predict` and NumPy write it, and
-//! `predictions.safetensors` in single precision. Both know the prompts they were made for by a fingerprint each.
+//! `predictions.safetensors` in single precision. Both know the prompts they were made for by a digest each.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use safetensors::tensor::Dtype;
 
 use super::steps::Steps;
 use super::{Learner, Trajectory, Unit};
-use crate::data::npz::{FINGERPRINT, Reader};
+use crate::data::npz::{DIGEST, Reader};
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::registry::Id;
@@ -25,8 +25,8 @@ pub struct Recorded {
     steps: Steps,
     /// `[step, prompt, t]`
     values: Array3<f64>,
-    /// Of the prompts it was asked ([`Prompts::fingerprint`]); none where the file has none.
-    fingerprint: Option<Vec<u64>>,
+    /// Of the prompts it was asked ([`Prompts::digest`]); none where the file has none.
+    digest: Option<Vec<u64>>,
 }
 
 /// Two tensors, and an entry of the metadata.
@@ -42,8 +42,8 @@ impl Recorded {
     pub fn of(learner: &dyn Learner, prompts: &Prompts) -> Result<Recorded> {
         let steps = learner.default_steps();
         let values = learner.trajectory(prompts, &steps)?.values.mapv(|v| f64::from(v as f32));
-        let fingerprint = Some(prompts.fingerprint());
-        Ok(Recorded { name: learner.id().to_string(), unit: Unit::Layer, steps, values, fingerprint })
+        let digest = Some(prompts.digest());
+        Ok(Recorded { name: learner.id().to_string(), unit: Unit::Layer, steps, values, digest })
     }
 
     /// Reads a file of either kind as the learner `file:PATH`.
@@ -83,20 +83,20 @@ impl Recorded {
             false => Vec::new(),
         };
         check_finite(&values, &diverged).map_err(bad)?;
-        let fingerprint = reader.has(FINGERPRINT).then(|| reader.bits(FINGERPRINT)).transpose()?;
-        if let Some(found) = fingerprint.as_ref().filter(|found| found.len() != values.dim().1) {
+        let digest = reader.has(DIGEST).then(|| reader.bits(DIGEST)).transpose()?;
+        if let Some(found) = digest.as_ref().filter(|found| found.len() != values.dim().1) {
             let (found, wanted) = (found.len(), values.dim().1);
             return Err(bad(format!(
                 "array 'fingerprint' is of {found} prompts but 'values' of {wanted}; accepted: as many"
             )));
         }
-        Ok(Recorded { name, unit: Unit::Step, steps, values, fingerprint })
+        Ok(Recorded { name, unit: Unit::Step, steps, values, digest })
     }
 
     /// What the user should know before its predictions are believed, a sentence.
     pub fn warning(&self) -> Option<String> {
         let name = &self.name;
-        self.fingerprint.is_none().then(|| {
+        self.digest.is_none().then(|| {
             format!(
                 "{name} has no array 'fingerprint', so nothing shows that it was made for these prompts; carry the one \
                  of the prompts' file on, as fingerprint=p[\"fingerprint\"]"
@@ -107,7 +107,7 @@ impl Recorded {
     /// Writes `predictions.safetensors`, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
         let values: Vec<u8> = self.values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect();
-        let marks: Vec<u8> = self.fingerprint.iter().flatten().flat_map(|m| m.to_le_bytes()).collect();
+        let marks: Vec<u8> = self.digest.iter().flatten().flat_map(|m| m.to_le_bytes()).collect();
         let (s, b, t) = self.values.dim();
         let all =
             [(VALUES.into(), Dtype::F32, vec![s, b, t], values), (MARKS.into(), Dtype::U64, vec![b], marks)];
@@ -147,14 +147,14 @@ impl Recorded {
         let values = Array3::from_shape_vec((s, b, t), numbers).map_err(|e| e.to_string())?;
         check_finite(&values, &[])?;
         let marks = marks.data().as_chunks::<8>().0.iter().map(|m| u64::from_le_bytes(*m)).collect();
-        Ok(Recorded { name: name.into(), unit: Unit::Layer, steps, values, fingerprint: Some(marks) })
+        Ok(Recorded { name: name.into(), unit: Unit::Layer, steps, values, digest: Some(marks) })
     }
 
     /// Refuses prompts that it was not asked: they must be its own, in this order, from the first on. A file without a
-    /// fingerprint cannot tell.
+    /// digest cannot tell.
     fn check(&self, prompts: &Prompts) -> Result<()> {
-        let Some(known) = &self.fingerprint else { return Ok(()) };
-        let asked = prompts.fingerprint();
+        let Some(known) = &self.digest else { return Ok(()) };
+        let asked = prompts.digest();
         let (_, most, points) = self.values.dim();
         let others = asked.iter().zip(known).filter(|(asked, known)| asked != known).count();
         let why = if prompts.points() != points {
@@ -221,7 +221,7 @@ impl Learner for Recorded {
         };
         let rows = steps.as_slice().iter().map(row).collect::<Result<Vec<_>>>()?;
         let mut values = self.values.select(Axis(0), &rows);
-        if self.fingerprint.is_some() {
+        if self.digest.is_some() {
             values = values.slice(ndarray::s![.., ..prompts.count(), ..]).to_owned();
         }
         Trajectory::new(self.id(), self.unit, steps.clone(), values, prompts)

@@ -5,7 +5,7 @@ use std::path::Path;
 use ndarray::{Array2, Ix2};
 
 use super::load::check_size;
-use crate::data::npz::{FINGERPRINT, Reader};
+use crate::data::npz::{DIGEST, Reader};
 use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
 use crate::networks::Weights;
@@ -63,7 +63,7 @@ pub fn read_outputs(path: &Path, prompts: &Prompts) -> Result<Array2<f64>> {
     if let Some(((b, t), value)) = outputs.indexed_iter().find(|(_, v)| !v.is_finite()) {
         return bad(format!("array 'outputs' is {value} at [{b}, {t}]; accepted: finite numbers"));
     }
-    if reader.has(FINGERPRINT) && reader.bits(FINGERPRINT)? != prompts.fingerprint() {
+    if reader.has(DIGEST) && reader.bits(DIGEST)? != prompts.digest() {
         return bad("was computed for other prompts; accepted: the outputs for the prompts given".into());
     }
     Ok(outputs)

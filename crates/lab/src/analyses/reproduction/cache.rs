@@ -30,7 +30,7 @@ pub struct Question {
     analysis: String,
     seed: u64,
     prompts: usize,
-    /// Fingerprint of every network that it may ask.
+    /// Digest of every network that it may ask.
     networks: BTreeMap<String, String>,
 }
 
@@ -40,16 +40,16 @@ struct Head {
     checksum: String,
 }
 
-/// Fingerprints of networks, each taken once.
-pub struct Fingerprints {
+/// Digests of networks, each taken once.
+pub struct Digests {
     models: Models,
     known: BTreeMap<&'static str, Option<String>>,
 }
 
-impl Fingerprints {
+impl Digests {
     /// Of these networks.
-    pub fn of(models: Models) -> Fingerprints {
-        Fingerprints { models, known: BTreeMap::new() }
+    pub fn of(models: Models) -> Digests {
+        Digests { models, known: BTreeMap::new() }
     }
 
     /// What the findings of an analysis follow from. Beside the networks that it needs it may ask their kin (`r1-…` of `r1`).
@@ -60,8 +60,8 @@ impl Fingerprints {
         let mut networks = BTreeMap::new();
         for network in asked {
             let known = self.known.entry(network.name);
-            let print = known.or_insert_with(|| self.models.fingerprint(network.name));
-            networks.extend(print.clone().map(|print| (network.name.to_string(), print)));
+            let digest = known.or_insert_with(|| self.models.digest(network.name));
+            networks.extend(digest.clone().map(|digest| (network.name.to_string(), digest)));
         }
         Question { analysis: analysis.id.to_string(), seed, prompts, networks }
     }

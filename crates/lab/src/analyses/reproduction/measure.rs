@@ -1,6 +1,6 @@
 //! Analyses one after the other: remembered where nothing has changed, run where something has.
 
-use super::cache::{Cache, Fingerprints};
+use super::cache::{Cache, Digests};
 use crate::analyses::{self, Analysis, Lab};
 use crate::error::Error;
 use crate::findings::Findings;
@@ -14,7 +14,7 @@ pub struct Measuring {
     /// Whether what is kept is measured again.
     pub fresh: bool,
     /// Of the networks of the bench.
-    pub prints: Fingerprints,
+    pub digests: Digests,
 }
 
 /// What was found so far, in the order of the report.
@@ -51,7 +51,7 @@ impl Measuring {
         let mut left = Vec::new();
         for analysis in selected {
             let cache = self.cache.as_ref().filter(|_| !self.fresh);
-            match cache.and_then(|cache| cache.get(&self.prints.question(analysis, seed, count))) {
+            match cache.and_then(|cache| cache.get(&self.digests.question(analysis, seed, count))) {
                 Some(found) => {
                     measured.kept.push(found.analysis.clone());
                     measured.insert(place(analysis.id), found);
@@ -63,8 +63,8 @@ impl Measuring {
             next(&measured, analysis)?;
             let found = analyses::run(analysis, &self.lab)?;
             if let Some(cache) = &self.cache {
-                self.prints.forget();
-                cache.put(&self.prints.question(analysis, seed, count), &found);
+                self.digests.forget();
+                cache.put(&self.digests.question(analysis, seed, count), &found);
             }
             measured.insert(place(analysis.id), found);
         }

@@ -3,15 +3,15 @@
 //! [`Reproduction`] says all of it, [`Measuring`] runs the analyses, [`Cache`] keeps what they found.
 //!
 //! ```
-//! use lab::analyses::reproduction::{Fingerprints, Measuring, Reproduction};
+//! use lab::analyses::reproduction::{Digests, Measuring, Reproduction};
 //!
 //! let reproduction = Reproduction { prompts: 16, ..Reproduction::default() };
 //! let lab = reproduction.lab(|_| ())?;
 //! let wanted = lab::analyses::select(&["E3".into()])?;
 //! let (selected, not_run) = reproduction.runnable(wanted, true, &lab)?;
 //! assert!(not_run.is_empty(), "E3 needs no network");
-//! let prints = Fingerprints::of(reproduction.models()?);
-//! let mut measuring = Measuring { lab, cache: None, fresh: true, prints };
+//! let digests = Digests::of(reproduction.models()?);
+//! let mut measuring = Measuring { lab, cache: None, fresh: true, digests };
 //! let measured = measuring.run(&selected, |_, _| Ok::<_, lab::Error>(()))?;
 //! assert_eq!(measured.findings[0].analysis, "E3");
 //! # Ok::<(), lab::Error>(())
@@ -35,7 +35,7 @@ use crate::networks::experiment::Experiment;
 use crate::networks::models::{self, MINIATURE, Models, NETWORKS, PaperNetwork};
 use crate::networks::runs::{self, Unfinished};
 
-pub use cache::{CACHE, Cache, Fingerprints, Question};
+pub use cache::{CACHE, Cache, Digests, Question};
 pub use costs::seconds_left;
 pub use measure::{Measured, Measuring};
 pub use recipes::Trained;

@@ -3,7 +3,7 @@
 mod add;
 mod card;
 pub mod checkpoints;
-mod fingerprint;
+mod digest;
 mod paper;
 mod place;
 mod shelf;

@@ -10,7 +10,7 @@ use super::{Models, files_under};
 impl Models {
     /// 64 hex digits that change with any plan, card or tensor in the folder of a network; `None` where it is not there or
     /// cannot be read.
-    pub fn fingerprint(&self, name: &str) -> Option<String> {
+    pub fn digest(&self, name: &str) -> Option<String> {
         let dir = self.directory(name);
         if !self.is_here(name) {
             return None;
