@@ -6,7 +6,8 @@ use std::time::Instant;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lab::Steps;
-use lab::compare::plan::{Measure, Plan, Source, Wish};
+use lab::compare::plan::{Measure, Plan, Wish};
+use lab::learners::planned::Source;
 use report::About;
 
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! The options that describe prompts, shared by the commands that need some.
 
 use clap::Args;
-use lab::compare::plan::Sampled;
+use lab::learners::planned::Sampled;
 use lab::learners::task::KnownTask;
 
 /// Which prompts to sample.

@@ -1,7 +1,5 @@
 //! A comparison of two learners by name, with every default written out: the `plan.toml` of `iclab compare`.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -10,16 +8,14 @@ use super::Comparison;
 use super::constructed::as_constructed;
 use super::similarity::{Metric, View, induced_weights, of_errors, of_weights};
 use crate::Progress;
-use crate::data::npz::read_prompts;
-use crate::data::prompts::{Prompts, Task};
+use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::learners::recorded::Recorded;
+use crate::learners::planned::{self, OWN, Sampled, Source};
 use crate::learners::steps::Steps;
 use crate::learners::task::KnownTask;
 use crate::learners::{self, Learner};
 use crate::networks::experiment::TaskSpec;
-use crate::probe::NamedNetwork;
 
 /// How learners are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,72 +60,6 @@ impl FromStr for Measure {
     }
 }
 
-/// A number of prompts to sample, or a file that holds them.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// Sample so many.
-    Count(usize),
-    /// Read `xs` and `ys`.
-    File(PathBuf),
-}
-
-impl FromStr for Source {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Source, String> {
-        match text.parse::<usize>() {
-            Ok(0) => Err("accepted: at least 1 prompt, or an .npz file".into()),
-            Ok(count) if count > 10_000_000 => Err("accepted: at most 10000000 prompts".into()),
-            Ok(count) => Ok(Source::Count(count)),
-            Err(_) if text.ends_with(".npz") => Ok(Source::File(text.into())),
-            Err(_) => Err("accepted: a number of prompts, or the name of an .npz file".into()),
-        }
-    }
-}
-
-/// The distribution that prompts are sampled from, with its seed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sampled {
-    /// Function class.
-    pub function: String,
-    /// Input distribution.
-    pub inputs: String,
-    /// Dimension d of an input.
-    pub dim: usize,
-    /// Points per prompt, the query included.
-    pub points: usize,
-    /// Seed of all random numbers.
-    pub seed: u64,
-}
-
-impl Sampled {
-    /// A task with a seed.
-    pub fn new(TaskSpec { function, inputs, dim, points }: TaskSpec, seed: u64) -> Sampled {
-        Sampled { function, inputs, dim, points, seed }
-    }
-
-    /// The same for learners that are built for it.
-    fn spec(&self) -> TaskSpec {
-        let Sampled { function, inputs, dim, points, .. } = self.clone();
-        TaskSpec { function, inputs, dim, points }
-    }
-
-    /// The task it describes.
-    pub fn task(&self) -> Result<Task> {
-        Task::new(&self.function, &self.inputs, self.dim, self.points)
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Count(count) => write!(f, "{count}"),
-            Source::File(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
-
 /// What is to be compared, as somebody asks for it; [`Plan::new`] writes out what is left open.
 pub struct Wish {
     /// Learner A, by name.
@@ -154,9 +84,6 @@ pub struct Wish {
     pub seed: u64,
 }
 
-/// Stands for a learner's own steps until the learner is built.
-pub const OWN_STEPS: &str = "own";
-
 /// What is compared, and on which prompts.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -167,7 +94,7 @@ pub struct Plan {
     pub a: String,
     /// Learner B, which is searched for the best match.
     pub b: String,
-    /// Steps of A; [`OWN_STEPS`] until [`Plan::run`] writes them out.
+    /// Steps of A; [`OWN`] until [`Plan::run`] writes them out.
     pub steps_a: String,
     /// Steps of B, likewise.
     pub steps_b: String,
@@ -189,8 +116,8 @@ impl Plan {
     pub fn new(wish: Wish) -> Result<(Plan, Vec<String>)> {
         let Wish { a, b, steps_a, steps_b, prompts, measure, from, queries, task, seed } = wish;
         let ([a, b], mut notes) = as_constructed([a, b])?;
-        for text in [&a, &b].into_iter().filter_map(|name| name.strip_prefix("run:")) {
-            notes.extend(NamedNetwork::parse(text)?.found.note); // its name is a path from here on
+        for name in [&a, &b] {
+            notes.extend(planned::note_on(name)?);
         }
         let [a, b] = [learners::resolve(&a)?, learners::resolve(&b)?];
         let task = Sampled::new(task.of_both([&a, &b])?.or_usual(), seed);
@@ -198,8 +125,8 @@ impl Plan {
             command: "compare".into(),
             a,
             b,
-            steps_a: steps_a.map_or(OWN_STEPS.into(), |steps| steps.to_string()),
-            steps_b: steps_b.map_or(OWN_STEPS.into(), |steps| steps.to_string()),
+            steps_a: steps_a.map_or(OWN.into(), |steps| steps.to_string()),
+            steps_b: steps_b.map_or(OWN.into(), |steps| steps.to_string()),
             prompts: prompts.to_string(),
             measure,
             from,
@@ -210,32 +137,12 @@ impl Plan {
     }
 
     fn source(&self) -> Result<Source> {
-        self.prompts.parse().map_err(|why| Error::BadData(format!("prompts '{}': {why}", self.prompts)))
-    }
-
-    /// Refuses sampled prompts for predictions that do not say which prompts they were made for.
-    fn check_recorded(&self) -> Result<()> {
-        for side in [&self.a, &self.b] {
-            let Some(path) = side.strip_prefix("file:") else { continue };
-            if Recorded::open(Path::new(path))?.warning().is_some() {
-                return Err(Error::BadData(format!(
-                    "{side} was made for particular prompts and has no fingerprint of them; accepted: their file, as \
-                     --prompts PROMPTS.npz"
-                )));
-            }
-        }
-        Ok(())
+        Source::read(&self.prompts)
     }
 
     /// Its prompts for a comparison of errors: sampled, or those of its file.
     fn prompts(&self) -> Result<Prompts> {
-        match self.source()? {
-            Source::Count(count) => {
-                self.check_recorded()?;
-                Ok(self.task.task()?.sample(Seed(self.task.seed), "eval", 0, count))
-            }
-            Source::File(path) => read_prompts(&path),
-        }
+        self.source()?.prompts(&self.task, &[&self.a, &self.b])
     }
 
     /// Compares, with bootstrap intervals and the rate over all steps. Writes the steps out that were the learners' own;
@@ -248,11 +155,8 @@ impl Plan {
         let asked = TaskSpec { dim, points, ..self.task.spec() };
         let a = learners::build_for(&self.a, Some(&asked), tell)?;
         let b = learners::build_for(&self.b, Some(&asked), tell)?;
-        let own = |text: &str, learner: &dyn Learner| match text {
-            OWN_STEPS => Ok(learner.default_steps()),
-            text => Steps::parse(text),
-        };
-        let steps = [own(&self.steps_a, &*a.learner)?, own(&self.steps_b, &*b.learner)?];
+        let steps =
+            [planned::steps(&self.steps_a, &*a.learner)?, planned::steps(&self.steps_b, &*b.learner)?];
         [self.steps_a, self.steps_b] = steps.clone().map(|steps| steps.to_string());
         let sides = [(&*a.learner, &steps[0]), (&*b.learner, &steps[1])];
         let found = match prompts {

@@ -1,5 +1,6 @@
 //! Learners and their trajectories: the heart of the lab.
 
+pub mod planned;
 pub mod recorded;
 mod resolve;
 pub mod steps;
@@ -81,6 +82,11 @@ pub trait Learner: Send + Sync {
 
     /// Answers `[s, b, l, q]` to query `q` of prompt `b` after its first `lengths[l]` pairs, after each of `steps`.
     fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>>;
+
+    /// How many prompts its predictions were recorded for, where it cannot be asked anything else.
+    fn recorded_prompts(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// Predictions of a learner along its steps.

@@ -231,6 +231,10 @@ impl Learner for Recorded {
         let why = "recorded predictions say nothing about inputs that are not among them; compare by errors (sime, l2e)";
         Err(self.unsupported("answer fresh queries", why))
     }
+
+    fn recorded_prompts(&self) -> Option<usize> {
+        Some(self.values.dim().1)
+    }
 }
 
 impl Recorded {
