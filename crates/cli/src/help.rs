@@ -11,7 +11,7 @@ use crate::Cli;
 /// Headings, and the commands under them.
 const JOURNEY: [(&str, &[&str]); 5] = [
     ("Check the paper", &["reproduce", "claims", "models"]),
-    ("Compare algorithms", &["compare", "construct", "list", "show"]),
+    ("Compare algorithms", &["compare", "fingerprint", "construct", "list", "show"]),
     ("Train networks and look inside", &["train", "runs", "sweep", "probe"]),
     ("Bring a model of your own", &["sample", "predict", "import", "export"]),
     ("This machine", &["doctor", "bench", "completions", "man", "help"]),

@@ -17,6 +17,7 @@ mod device;
 mod doctor;
 mod error;
 mod export;
+mod fingerprint;
 mod help;
 mod import;
 mod list;
@@ -55,6 +56,7 @@ use error::Result;
   iclab reproduce                            check the paper's statements, write report/index.html
   iclab models                               the trained networks that are shipped
   iclab compare newton gd --out newton-gd    how do two algorithms relate?
+  iclab fingerprint run:r1 --out filters     which algorithm is a network?
   iclab construct newton --out w.safetensors
                                              weights that are Newton's iteration
   iclab list solvers                         what there is
@@ -82,6 +84,7 @@ enum Command {
     Claims(claims::ClaimsArgs),
     Models(models::ModelsArgs),
     Compare(compare::CompareArgs),
+    Fingerprint(fingerprint::FingerprintArgs),
     Construct(construct::ConstructArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
@@ -141,6 +144,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Claims(args) => claims::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Compare(args) => compare::run(&args).map(|()| true),
+        Command::Fingerprint(args) => fingerprint::run(&args).map(|()| true),
         Command::Construct(args) => construct::run(&args).map(|()| true),
         Command::List(args) => list::run(&args).map(|()| true),
         Command::Show(args) => show::run(&args).map(|()| true),

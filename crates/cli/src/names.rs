@@ -21,6 +21,8 @@ type Place = (&'static str, &'static str, fn() -> Names, bool);
 const PLACES: &[Place] = &[
     ("compare", "a", learners, true),
     ("compare", "b", learners, true),
+    ("fingerprint", "learner", learners, true),
+    ("fingerprint", "against", learners, true),
     ("predict", "learner", learners, true),
     ("probe", "run", networks, true),
     ("train", "experiments", experiments, true),
@@ -28,6 +30,8 @@ const PLACES: &[Place] = &[
     ("reproduce", "only", analyses, false),
     ("compare", "function", functions, false),
     ("compare", "inputs", inputs, false),
+    ("fingerprint", "function", functions, false),
+    ("fingerprint", "inputs", inputs, false),
     ("sample", "function", functions, false),
     ("sample", "inputs", inputs, false),
 ];

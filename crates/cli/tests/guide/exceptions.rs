@@ -87,6 +87,12 @@ pub const EXCEPTIONS: &[(&str, &str, Instead, &str)] = &[
         "no PyTorch here to compute outputs.npz; the guide's first page checks outputs that it once computed",
     ),
     (
+        "docs/guide/which-algorithm.md",
+        "iclab train miniature",
+        Smaller("iclab train miniature --steps 40"),
+        "a minute",
+    ),
+    (
         "docs/guide/own-variant.md",
         "iclab train mine.toml",
         Smaller("iclab train mine.toml --steps 40"),

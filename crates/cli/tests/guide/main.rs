@@ -146,7 +146,7 @@ fn run(page: &'static str) -> Place {
 #[test]
 fn readme() {
     let place = run("README.md");
-    for folder in ["newton-gd", "ill", "mine", "same", "layers", "needed", "miniature"] {
+    for folder in ["newton-gd", "ill", "mine", "same", "layers", "filters", "needed", "miniature"] {
         assert!(place.at(folder).join("index.html").is_file(), "{folder}");
     }
     assert!(place.at("model.safetensors").is_file());
@@ -188,6 +188,22 @@ fn own_variant() {
     let place = run("docs/guide/own-variant.md");
     for folder in ["newton", "gd"] {
         assert!(place.at(folder).join("index.html").is_file());
+    }
+}
+
+#[test]
+fn which_algorithm() {
+    let place = run("docs/guide/which-algorithm.md");
+    for words in [
+        "Closest is newton:start=identity, which leaves 0.0 % of w − w_OLS; it cannot be told from gd:eta=fro.",
+        "each iteration is worth 1.0 Newton iterations (order 2.0): f ← 2.00 f − 1.00 f², after 10 pairs.",
+        "Closest is newton, which leaves",
+        "Closest is gd:eta=fro, which leaves",
+    ] {
+        assert!(place.said.contains(words), "the page's words are not those printed: {}", place.said);
+    }
+    for folder in ["identity", "gram", "gd", "eta", "network", "mine"] {
+        assert!(place.at(folder).join("fingerprint.npz").is_file(), "{folder}");
     }
 }
 

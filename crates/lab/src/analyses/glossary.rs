@@ -13,7 +13,7 @@ pub struct Term {
 }
 
 /// What is measured, and how.
-const TERMS: [(&str, &str); 23] = [
+const TERMS: [(&str, &str); 28] = [
     (
         "prompt",
         "pairs (x₁, y₁), (x₂, y₂), … from one function, drawn anew for each prompt, and a last input whose label is asked for",
@@ -54,6 +54,28 @@ const TERMS: [(&str, &str); 23] = [
     (
         "read-out",
         "the affine map from a layer's hidden state to a prediction, fitted for each layer; the network stays as it is",
+    ),
+    (
+        "filter",
+        "f in w = f(S) w_OLS, with S = XᵀX: how much of the least-squares solution a step has done along an eigenvector of S, by \
+         its eigenvalue λ. 0 is nothing, 1 is all of it",
+    ),
+    (
+        "fingerprint",
+        "the filters of a learner, step by step. They tell algorithms apart that converge to the same solution and have similar errors",
+    ),
+    (
+        "exponent p",
+        "how a filter begins, f ≈ (λ/λ_c)^p: 1 for gradient descent and for Newton from the identity, 2 for Newton from αS",
+    ),
+    (
+        "return map",
+        "f after a step against f before it, over all eigenvalues: f ← a f − b f². One Newton iteration has a = 2 and b = 1 from \
+         any start",
+    ),
+    (
+        "order",
+        "r of 1 − f ← (1 − f)^r, from one step to the next: 2 for one Newton iteration, 4 for two; log₂ r is what the step is worth",
     ),
     ("claim", "a statement with a measured value and a bound; its verdict follows from the two"),
     (

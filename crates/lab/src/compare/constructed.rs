@@ -9,7 +9,7 @@ use crate::registry::{Id, Spec};
 
 /// Two learners by name, an algorithm beside `construct:FILE` with the settings that the file's weights hold, and what the user
 /// should know of that, in full sentences.
-pub(super) fn as_constructed(mut names: [String; 2]) -> Result<([String; 2], Vec<String>)> {
+pub(crate) fn as_constructed(mut names: [String; 2]) -> Result<([String; 2], Vec<String>)> {
     let mut notes = Vec::new();
     for (one, other) in [(0, 1), (1, 0)] {
         let Some(path) = names[one].strip_prefix("construct:") else { continue };

@@ -1,6 +1,6 @@
 //! Two learners side by side: similarity at every pair of steps → best matches → rate. [`Comparison`] holds all of it.
 
-mod constructed;
+pub(crate) mod constructed;
 pub mod forgetting;
 pub mod matching;
 pub mod plan;

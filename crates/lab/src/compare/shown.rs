@@ -10,17 +10,6 @@ use crate::findings::numbers::counted;
 use crate::findings::{
     Axis, Figure, Findings, HeatmapPanel, LinesPanel, Panel, Scale, Series, Stroke, Table,
 };
-use crate::learners::Unit;
-
-/// What one step is called.
-fn one(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Iteration => "iteration",
-        Unit::Pass => "pass",
-        Unit::Layer => "layer",
-        Unit::Step => "step",
-    }
-}
 
 impl Comparison {
     /// Everything a page about it shows.
@@ -60,7 +49,7 @@ impl Comparison {
     /// What was found, for the first screen: the rate of the best matches, and where the two are closest.
     pub fn answer(&self) -> String {
         let (a, b) = self.names();
-        let (one, other) = (one(self.map.a.unit), one(self.map.b.unit));
+        let (one, other) = (self.map.a.unit.one(), self.map.b.unit.one());
         let rate = match self.rate() {
             Err(why) => why,
             Ok(fit) => {

@@ -93,6 +93,11 @@ impl Prompts {
         (0..self.count()).into_par_iter().map(of).collect()
     }
 
+    /// Root mean square of all inputs.
+    pub fn input_size(&self) -> f64 {
+        (self.xs.iter().map(|x| x * x).sum::<f64>() / self.xs.len() as f64).sqrt()
+    }
+
     /// Mean square of all labels: the scale errors are measured on when E`[y²]` ≠ d.
     pub fn label_power(&self) -> f64 {
         self.ys.iter().map(|y| y * y).sum::<f64>() / self.ys.len() as f64
@@ -219,6 +224,27 @@ impl Questions {
     pub fn reask(prompts: Prompts, length: usize) -> Questions {
         let queries = prompts.xs.slice(ndarray::s![.., ..length, ..]).to_owned();
         Questions { prompts, lengths: vec![length], queries }
+    }
+
+    /// `count` queries for each prompt when nobody knows the distribution of their inputs: normal, of the inputs' size.
+    pub fn normal(prompts: Prompts, lengths: Vec<usize>, count: usize, seed: Seed) -> Questions {
+        let size = prompts.input_size();
+        let mut queries = Array3::zeros((prompts.count(), count, prompts.dim()));
+        for (b, mut of) in queries.outer_iter_mut().enumerate() {
+            let mut draws = seed.at("eval/queries", b as u64);
+            of.iter_mut().for_each(|x| *x = size * draws.normal());
+        }
+        Questions { prompts, lengths, queries }
+    }
+
+    /// Those of the first `count` prompts (all when there are fewer).
+    pub fn head(&self, count: usize) -> Questions {
+        let count = count.min(self.prompts.count());
+        Questions {
+            prompts: self.prompts.part(0, count),
+            lengths: self.lengths.clone(),
+            queries: self.queries.slice(ndarray::s![..count, .., ..]).to_owned(),
+        }
     }
 
     /// Queries `[q, d]` of one prompt.

@@ -1,6 +1,6 @@
 //! What is asked of a learner for its fingerprint: prompts after t pairs, each in the eigenbasis of its S = XᵀX.
 
-use ndarray::s;
+use ndarray::{Axis, s};
 use rayon::prelude::*;
 
 use crate::data::prompts::{Prompts, Questions};
@@ -13,6 +13,9 @@ pub use crate::solvers::polynomial::Scale;
 
 /// Eigenvalues below this share of the largest belong to directions that no pair has read.
 const UNREAD: f64 = 1e-10;
+
+/// An answer that is so many times larger than any of least squares is none.
+const WILD: f64 = 1e6;
 
 /// How much of the labels' power least squares may leave before they are no linear function of the inputs.
 const NOT_LINEAR: f64 = 0.2;
@@ -38,7 +41,9 @@ enum How {
 
 /// One prompt after t pairs: S = Σ λᵢuᵢuᵢᵀ over the directions that were read.
 pub(super) struct Eigen {
-    /// λᵢ in the unit of [`Asked::scale`], descending.
+    /// λᵢ, descending.
+    raw: Vec<f64>,
+    /// The same in the unit of [`Asked::scale`].
     pub values: Vec<f64>,
     /// ⟨uᵢ, w_OLS⟩.
     pub exact: Vec<f64>,
@@ -78,22 +83,84 @@ impl Asked {
         Ok(Asked { lengths, problems, scale, how: How::NextPoint(prompts) })
     }
 
-    /// Asks a learner, after each of `steps`.
+    /// The same with eigenvalues in another unit: answers that were given stay what they are.
+    pub fn rescaled(mut self, scale: Scale) -> Asked {
+        self.problems.iter_mut().flatten().for_each(|problem| problem.measure_in(scale));
+        self.scale = scale;
+        self
+    }
+
+    /// Asks a learner, after each of `steps`; refuses one that diverges.
     pub fn ask(&self, learner: &dyn Learner, steps: &Steps) -> Result<Answers> {
-        match &self.how {
+        self.sound(self.ask_any(learner, steps)?, &learner.id())
+    }
+
+    /// Asks a learner after those of `steps` that it takes before it diverges on some prompt; `None` where it takes none.
+    pub fn ask_while_sound(&self, learner: &dyn Learner, steps: &Steps) -> Result<Option<Answers>> {
+        let answers = self.ask_any(learner, steps)?;
+        match self.sound_steps(&answers) {
+            0 => Ok(None),
+            count if count == steps.len() => Ok(Some(answers)),
+            count => self.ask_any(learner, &Steps::new(steps.as_slice()[..count].to_vec())?).map(Some),
+        }
+    }
+
+    fn ask_any(&self, learner: &dyn Learner, steps: &Steps) -> Result<Answers> {
+        let of = match &self.how {
             How::Fresh(questions) => {
                 let answers = learner.answers(questions, steps)?; // [s, b, l, q]
-                let of = self.each(|l, b| answers.slice(s![.., b, l, ..]).iter().copied().collect());
-                Answers::new(of, steps, &learner.id())
+                self.each(|l, b| answers.slice(s![.., b, l, ..]).iter().copied().collect())
             }
-            How::NextPoint(prompts) => self.recorded(&learner.trajectory(prompts, steps)?),
-        }
+            How::NextPoint(prompts) if learner.recorded_prompts().is_some() => {
+                self.next_points(&learner.trajectory(prompts, steps)?)
+            }
+            How::NextPoint(prompts) => {
+                // query number l is the point after lengths[l] pairs: a few prefixes in place of a whole trajectory
+                let queries = prompts.xs.select(Axis(1), &self.lengths).as_standard_layout().into_owned();
+                let questions =
+                    Questions { prompts: prompts.clone(), lengths: self.lengths.clone(), queries };
+                let answers = learner.answers(&questions, steps)?; // [s, b, l, q]
+                self.each(|l, b| answers.slice(s![.., b, l, l]).to_vec())
+            }
+        };
+        Ok(Answers { of, steps: steps.clone() })
     }
 
     /// The answers that are in a trajectory on the prompts of [`Asked::next_point`].
     pub fn recorded(&self, trajectory: &Trajectory) -> Result<Answers> {
-        let of = self.each(|l, b| trajectory.values.slice(s![.., b, self.lengths[l]]).to_vec());
-        Answers::new(of, &trajectory.steps, &trajectory.learner)
+        let answers = Answers { of: self.next_points(trajectory), steps: trajectory.steps.clone() };
+        self.sound(answers, &trajectory.learner)
+    }
+
+    fn next_points(&self, trajectory: &Trajectory) -> Vec<Vec<Vec<f64>>> {
+        self.each(|l, b| trajectory.values.slice(s![.., b, self.lengths[l]]).to_vec())
+    }
+
+    /// How many steps, from the first on, have answers that are finite and not [`WILD`] on all prompts.
+    fn sound_steps(&self, answers: &Answers) -> usize {
+        let exact = self.problems.iter().flatten().flat_map(Eigen::exact_answers);
+        let most = WILD * exact.fold(f64::MIN_POSITIVE, |most, answer| most.max(answer.abs()));
+        let steps = answers.count();
+        let sound = |of: &Vec<f64>| {
+            let wild = of.iter().position(|answer| answer.is_nan() || answer.abs() > most);
+            wild.map_or(steps, |at| at * steps / of.len())
+        };
+        answers.of.iter().flatten().map(sound).min().unwrap_or(steps)
+    }
+
+    fn sound(&self, answers: Answers, learner: &Id) -> Result<Answers> {
+        let steps = &answers.steps;
+        if self.sound_steps(&answers) == steps.len() {
+            return Ok(answers);
+        }
+        Err(Error::BadData(format!(
+            "{learner} diverges within steps {steps} on some prompts, and has no filter there; accepted: fewer steps"
+        )))
+    }
+
+    /// Refuses more knots than the eigenvalues can tell, before anybody is asked.
+    pub fn check_knots(&self, knots: usize) -> Result<()> {
+        (0..self.lengths.len()).try_for_each(|l| super::knots(self, l, knots).map(drop))
     }
 
     /// Number of prompts.
@@ -139,6 +206,16 @@ impl Asked {
 }
 
 impl Eigen {
+    /// ‖S‖_F is that of its eigenvalues.
+    fn measure_in(&mut self, scale: Scale) {
+        let unit = match scale {
+            Scale::One => 1.0,
+            Scale::Largest => self.raw.first().copied().unwrap_or(1.0),
+            Scale::Frobenius => norm(&self.raw),
+        };
+        self.values = self.raw.iter().map(|value| value / unit).collect();
+    }
+
     /// What least squares answers `[n]`.
     pub fn exact_answers(&self) -> Vec<f64> {
         self.queries.chunks_exact(self.exact.len()).map(|x| dot(x, &self.exact)).collect()
@@ -151,13 +228,9 @@ impl Eigen {
 }
 
 impl Answers {
-    fn new(of: Vec<Vec<Vec<f64>>>, steps: &Steps, learner: &Id) -> Result<Answers> {
-        if of.iter().flatten().flatten().all(|answer| answer.is_finite()) {
-            return Ok(Answers { of, steps: steps.clone() });
-        }
-        Err(Error::BadData(format!(
-            "{learner} diverges within steps {steps} on some prompts, and has no filter there; accepted: fewer steps"
-        )))
+    /// Its steps.
+    pub fn steps(&self) -> &Steps {
+        &self.steps
     }
 
     /// Number of recorded steps.
@@ -185,29 +258,29 @@ fn problems(
     let of = |b: usize, length: usize| {
         let (all, ys) = prompts.prompt(b);
         let xs = &all[..length * dim];
-        let s = gram(xs, dim);
-        let Spectrum { values, vectors } = Spectrum::of(&s, dim);
+        let Spectrum { values, vectors } = Spectrum::of(&gram(xs, dim), dim);
         let read = values.iter().take_while(|v| **v > UNREAD * values[0]).count().min(length);
-        let unit = match scale {
-            Scale::One => 1.0,
-            Scale::Largest => values[0],
-            Scale::Frobenius => norm(&s),
-        };
         let vectors = vectors[..read * dim].to_vec();
         let w = least_squares(xs, &ys[..length], dim);
         let along = |x: &[f64]| vectors.chunks_exact(dim).map(|u| dot(u, x)).collect::<Vec<f64>>();
         let queries = queries(b, length).chunks_exact(dim).flat_map(along).collect();
-        Eigen {
-            values: values[..read].iter().map(|v| v / unit).collect(),
-            exact: along(&w),
-            vectors,
-            queries,
-        }
+        let (raw, exact) = (values[..read].to_vec(), along(&w));
+        let mut problem = Eigen { raw, values: Vec::new(), exact, vectors, queries };
+        problem.measure_in(scale);
+        problem
     };
-    Ok(lengths
+    let problems: Vec<Vec<Eigen>> = lengths
         .iter()
         .map(|&length| (0..prompts.count()).into_par_iter().map(|b| of(b, length)).collect())
-        .collect())
+        .collect();
+    for (problems, length) in problems.iter().zip(lengths) {
+        if let Some(b) = problems.iter().position(|problem| problem.raw.is_empty()) {
+            return Err(Error::BadData(format!(
+                "all inputs of prompt {b} are 0 within its first {length} pairs; accepted: inputs that span a direction"
+            )));
+        }
+    }
+    Ok(problems)
 }
 
 /// Refuses labels that are no linear function of the inputs: w_OLS would mean nothing.

@@ -6,7 +6,7 @@
 //!
 //! asked: prompts in the eigenbasis; filter: f with its knots; shape: its exponent; return_map: from step to step; degree:
 //! how many products with S there must have been; naming: which of some algorithms; linearity: in the query and the labels;
-//! shown: tables, figures and arrays; plan: the whole by name, for `iclab fingerprint`.
+//! units: of the eigenvalues; shown: words, figures, tables and arrays; plan: the whole by name, for `iclab fingerprint`.
 //!
 //! ```
 //! use lab::fingerprint::{Asked, Fingerprint, Options, Scale};
@@ -28,9 +28,11 @@ mod filter;
 mod judged;
 mod linearity;
 mod naming;
-
+pub mod plan;
 mod return_map;
 mod shape;
+pub mod shown;
+mod units;
 
 use rayon::prelude::*;
 
@@ -38,6 +40,7 @@ pub use asked::{Answers, Asked, Scale};
 pub use filter::Knots;
 pub use linearity::Linearity;
 pub use naming::{Candidate, Named, Naming};
+pub use units::{ByUnit, by_unit};
 
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
@@ -270,22 +273,21 @@ fn knots(asked: &Asked, l: usize, wanted: usize) -> Result<Knots> {
     let eigenvalues: usize = problems.iter().map(|p| p.values.len()).sum();
     // of a single query only a mixture of directions is seen
     let seen = if asked.fresh_queries() { eigenvalues } else { problems.len() };
-    let (needed, most) = (wanted * EIGENVALUES_PER_KNOT, seen / EIGENVALUES_PER_KNOT);
-    if wanted < 4 || needed > seen {
-        let accepted = match most {
-            0..4 => format!(
-                "at least {} prompts",
-                (4 * EIGENVALUES_PER_KNOT).div_ceil(seen.div_ceil(problems.len()))
-            ),
-            most => format!("from 4 to {most} knots, or more prompts"),
-        };
-        return Err(Error::BadData(format!(
-            "filters at {wanted} knots from {} prompts after {} pairs; accepted: {accepted}",
-            problems.len(),
-            asked.lengths[l]
-        )));
+    let most = seen / EIGENVALUES_PER_KNOT;
+    if (4..=most).contains(&wanted) {
+        return Ok(Knots::over(problems, wanted));
     }
-    Ok(Knots::over(problems, wanted))
+    let prompts = |knots: usize| (knots * EIGENVALUES_PER_KNOT * problems.len()).div_ceil(seen);
+    let accepted = match most {
+        0..4 => format!("at least {} prompts, or {} with 4 knots", prompts(wanted.max(4)), prompts(4)),
+        most if wanted < 4 => format!("from 4 to {most} knots"),
+        most => format!("from 4 to {most} knots, or at least {} prompts", prompts(wanted)),
+    };
+    Err(Error::BadData(format!(
+        "filters at {wanted} knots from {} prompts after {} pairs; accepted: {accepted}",
+        problems.len(),
+        asked.lengths[l]
+    )))
 }
 
 /// Filters of some prompts and what follows from them.

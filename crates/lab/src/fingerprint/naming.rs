@@ -53,6 +53,11 @@ impl Candidate {
         Candidate { name: name.to_string(), answers, errors: OnceLock::new() }
     }
 
+    /// The steps that are searched.
+    pub fn steps(&self) -> &Steps {
+        self.answers.steps()
+    }
+
     /// Its filters `[s][k]` over some knots after the `l`th number of pairs, at some of the steps it was asked.
     pub fn filters(&self, asked: &Asked, l: usize, knots: &Knots, steps: &[u64]) -> Vec<Vec<f64>> {
         let parts = parts(knots, asked, l, &self.answers);
@@ -156,7 +161,7 @@ impl Naming {
     /// Names a learner by its answers.
     pub fn of_answers(answers: &Answers, candidates: &[Candidate], asked: &Asked, seed: Seed) -> Naming {
         let errors = Errors::of(answers, asked);
-        let says = says(answers, asked);
+        let says = informative(answers, asked);
         let informative: Vec<bool> = says.iter().map(|says| says.contains(&true)).collect();
         let judge = |candidate: &Candidate| {
             let theirs = candidate.errors.get_or_init(|| Errors::of(&candidate.answers, asked));
@@ -195,7 +200,7 @@ impl Naming {
 }
 
 /// Whether the answers after each step and number of pairs `[s][l]` say something.
-fn says(answers: &Answers, asked: &Asked) -> Vec<Vec<bool>> {
+pub(super) fn informative(answers: &Answers, asked: &Asked) -> Vec<Vec<bool>> {
     let says = |s: usize, l: usize| {
         let (mut error, mut size, mut exact) = (0.0, 0.0, 0.0);
         for (problem, seen) in asked.problems[l].iter().zip(&answers.of[l]) {

@@ -31,6 +31,8 @@ pub use iterative::{Filter, Form, Iterative, Solver};
 pub use newton::moment_coefficients;
 pub use problem::{Problem, SufficientStatistics};
 
+use std::collections::BTreeMap;
+
 use crate::error::Result;
 use crate::learners::Learner;
 use crate::registry::{Id, Row, Setting, Spec};
@@ -110,13 +112,25 @@ pub fn resolve(text: &str) -> Result<String> {
 /// The name of a learner in figures: `BFGS (line_search=armijo)`; an id of something else stays as it is.
 pub fn label(id: &Id) -> String {
     let Some(row) = SOLVERS.iter().find(|row| row.name == id.name) else { return id.to_string() };
-    let given = |(name, value): (&String, &String)| {
-        let default = row.settings.iter().any(|s| s.name == name && s.default == value);
-        (!default).then(|| format!("{name}={value}"))
-    };
-    let given: Vec<String> = id.given.iter().filter_map(given).collect();
+    let given = not_default(row, &id.given);
     let label = row.properties.label;
     if given.is_empty() { label.into() } else { format!("{label} ({})", given.join(", ")) }
+}
+
+/// What to type for an algorithm at least: `newton:start=identity`. Anything else stays as it is.
+pub fn short(text: &str) -> String {
+    let Ok(spec) = Spec::parse(text) else { return text.into() };
+    let Some(row) = SOLVERS.iter().find(|row| row.name == spec.name) else { return text.into() };
+    let given = not_default(row, &spec.given);
+    if given.is_empty() { row.name.into() } else { format!("{}:{}", row.name, given.join(",")) }
+}
+
+/// The settings that were given another value than their default, each as `name=value`.
+fn not_default(row: &SolverRow, given: &BTreeMap<String, String>) -> Vec<String> {
+    let given = given
+        .iter()
+        .filter(|(name, value)| !row.settings.iter().any(|s| s.name == *name && s.default == *value));
+    given.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 /// The setting that lets an algorithm act on S + λI.

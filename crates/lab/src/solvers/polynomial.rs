@@ -22,6 +22,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 use super::problem::Problem;
 use crate::linalg::{axpy, dot, least_squares, norm, symmetric_matvec};
 
@@ -41,17 +43,32 @@ pub enum Target<'a> {
 
 /// The unit in which eigenvalues are measured, s in w = p(S/s) c/s. Methods whose step size follows each prompt are
 /// polynomials with shared coefficients only in that unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scale {
     /// s = 1: a step size that is the same for all prompts.
     One,
     /// s = λmax(S).
     Largest,
     /// s = ‖S‖_F.
+    #[serde(rename = "norm")]
     Frobenius,
 }
 
 impl Scale {
+    /// Every unit with its name, and what an eigenvalue in it is written as.
+    pub const ALL: [(Scale, &str, &str); 3] = [
+        (Scale::One, "one", "λ"),
+        (Scale::Largest, "largest", "λ/λmax"),
+        (Scale::Frobenius, "norm", "λ/‖S‖_F"),
+    ];
+
+    /// Its name, and what an eigenvalue in it is written as.
+    pub fn words(self) -> (&'static str, &'static str) {
+        let row = Scale::ALL.iter().find(|(scale, ..)| *scale == self);
+        row.map_or(("", ""), |(_, name, eigenvalue)| (name, eigenvalue))
+    }
+
     fn of(self, problem: &Problem) -> f64 {
         match self {
             Scale::One => 1.0,
