@@ -34,7 +34,8 @@ pub fn by_unit(mut asked: Asked, answers: &Answers, count: usize) -> Result<(Ask
         for l in 0..asked.lengths.len() {
             let parts = parts(&knots(&asked, l, count)?, &asked, l, answers);
             let filters = fit(parts.iter().step_by(2).map(|part| (part, 1.0)), count, answers.count());
-            for (s, filter) in filters.iter().enumerate().filter(|(s, _)| says[*s][l]) {
+            let steps = filters.iter().zip(&says).enumerate().filter(|(_, (_, says))| says[l]);
+            for (s, (filter, _)) in steps {
                 let (mut left, mut all) = (0.0, 0.0);
                 for part in parts.iter().skip(1).step_by(2) {
                     left += part.left(s, filter);

@@ -110,12 +110,16 @@ impl Identified {
     }
 }
 
+/// With its name in the file.
+type WithName<T> = (&'static str, T);
+
 /// A value, and the ends of its interval under the same name.
-const ENDS: [(&str, fn(&Estimate) -> f64); 3] =
+const ENDS: [WithName<fn(&Estimate) -> f64>; 3] =
     [("", |e| e.value), ("_low", |e| e.low), ("_high", |e| e.high)];
 
 /// What a return map holds.
-const MAP: [(&str, fn(&ReturnMap) -> Estimate); 3] = [("a", |m| m.a), ("b", |m| m.b), ("order", |m| m.order)];
+const MAP: [WithName<fn(&ReturnMap) -> Estimate>; 3] =
+    [("a", |m| m.a), ("b", |m| m.b), ("order", |m| m.order)];
 
 fn estimate(e: &Estimate) -> Value {
     json!({"value": e.value, "low": e.low, "high": e.high})

@@ -24,7 +24,7 @@ impl Worth {
     /// What the steps of a fingerprint are worth; none where no filter says enough of the next.
     pub fn of(after: &AfterPairs, steps: &Steps) -> Option<Worth> {
         let mapped = || after.maps.iter().enumerate().filter_map(|(s, map)| Some((s, (*map)?)));
-        let (first, last) = (mapped().next()?.0, mapped().last()?.0);
+        let (first, last) = (mapped().next()?.0, mapped().next_back()?.0);
         let iterations = mapped().map(|(_, map)| map.order.value.log2());
         let range = iterations
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), of| (low.min(of), high.max(of)));
