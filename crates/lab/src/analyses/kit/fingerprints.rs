@@ -9,6 +9,9 @@ use crate::learners::Learner;
 use crate::learners::steps::Steps;
 use crate::stats::Estimate;
 
+/// Fewest prompts for filters from one query each.
+const FEWEST: usize = 240;
+
 /// Prompts that are asked fresh queries.
 pub const PROMPTS: usize = 256;
 
@@ -59,8 +62,16 @@ impl Lab {
     pub fn fingerprint_of_predictions(&self, setting: &Setting, lengths: &[usize]) -> Result<Taken> {
         let network = self.network(setting.network)?;
         let (data, among) = (&setting.data, among(setting));
-        let asked = Asked::next_point((*self.sample(data)?).clone(), lengths.to_vec(), Scale::One)?;
-        let of = |name: &str, steps: &Steps| asked.recorded(&*self.path(name, data, steps)?);
+        // a lab of few prompts asks more of them here
+        let prompts = match self.count >= FEWEST {
+            true => (*self.sample(data)?).clone(),
+            false => data.task()?.sample(self.seed, "eval", 0, FEWEST),
+        };
+        let asked = Asked::next_point(prompts.clone(), lengths.to_vec(), Scale::One)?;
+        let of = |name: &str, steps: &Steps| match self.count >= FEWEST {
+            true => asked.recorded(&*self.path(name, data, steps)?),
+            false => asked.recorded(&self.learner(name)?.trajectory(&prompts, steps)?),
+        };
         let answers = of(setting.network, &network.default_steps())?;
         let theirs = among.iter().map(|baseline| of(baseline.solver, &baseline.steps()?));
         let theirs = theirs.collect::<Result<Vec<Answers>>>()?;
