@@ -110,16 +110,16 @@ impl Identified {
     }
 }
 
-/// With its name in the file.
-type WithName<T> = (&'static str, T);
+/// One number of an estimate, with what its name ends with.
+type End = (&'static str, fn(&Estimate) -> f64);
+/// One number of a return map, with its name.
+type OfMap = (&'static str, fn(&ReturnMap) -> Estimate);
 
 /// A value, and the ends of its interval under the same name.
-const ENDS: [WithName<fn(&Estimate) -> f64>; 3] =
-    [("", |e| e.value), ("_low", |e| e.low), ("_high", |e| e.high)];
+const ENDS: [End; 3] = [("", |e| e.value), ("_low", |e| e.low), ("_high", |e| e.high)];
 
 /// What a return map holds.
-const MAP: [WithName<fn(&ReturnMap) -> Estimate>; 3] =
-    [("a", |m| m.a), ("b", |m| m.b), ("order", |m| m.order)];
+const MAP: [OfMap; 3] = [("a", |m| m.a), ("b", |m| m.b), ("order", |m| m.order)];
 
 fn estimate(e: &Estimate) -> Value {
     json!({"value": e.value, "low": e.low, "high": e.high})
