@@ -94,7 +94,7 @@ static KNOWN: [Known; 31] = [
     known("heavy-ball:eta=0.01,beta=0.5", "1..=30", "1..=100", &[]),
     known("nesterov", "1..=30", "1..=100", &[]),
     known("chebyshev", "1..=30", "1..=80", &[]),
-    known("amp", "1..=25", "1..=40", &[]),
+    known("amp", "1..=16", "1..=20", &[]), // it diverges on some prompts from step 21 on
     known("cg", "1..=15", "1..=20", &[(&["bfgs", "dfp", "lbfgs"], CONJUGATE)]),
     known("bfgs", "1..=15", "1..=20", &[(&["cg", "dfp", "lbfgs"], CONJUGATE)]),
     known("dfp", "1..=15", "1..=20", &[(&["cg", "bfgs", "lbfgs"], CONJUGATE)]),
