@@ -55,7 +55,7 @@ fn the_answer_is_printed_first() {
     let said = done(dir.path(), line);
     assert!(said.starts_with("Closest is newton, which leaves 0.0 % of w − w_OLS; the next, "), "{said}");
     let second = said.lines().nth(1).unwrap();
-    assert!(second.contains("each iteration is worth 1.0 Newton iterations (order 2.0): f ← 2."), "{second}");
+    assert!(second.contains("each iteration is worth 1.0 Newton iterations (order 2.0): f ← "), "{second}");
     says(&said, &["Which algorithm?", "After 10 pairs", "f/index.html"]);
 }
 
@@ -96,7 +96,7 @@ fn prompts_of_a_file_are_asked_normal_queries() {
     let dir = with(&[]);
     done(dir.path(), "sample --dim 4 --points 13 --prompts 80 --seed 7 --out p.npz");
     let (said, notes) = ended(dir.path(), "fingerprint cg --prompts p.npz --out f --json", 0);
-    says(&notes, &["note: p.npz does not tell the distribution of its inputs", "root mean square 1.0"]);
+    says(&notes, &["note: p.npz does not tell the distribution of its inputs", "root mean square 0.9"]);
     assert_eq!(names(&json(&said)), ["cg"]);
     says(&read(dir.path().join("f/plan.toml")), &["queries = 8", "pairs = [5, 6, 8]", "prompts = \"p.npz\""]);
 }
@@ -104,7 +104,7 @@ fn prompts_of_a_file_are_asked_normal_queries() {
 #[test]
 fn directions_without_an_eigenvalue_are_left_out_aloud() {
     let dir = with(&[]);
-    let line = format!("fingerprint gd --steps 1,4,16 --pairs 3 {SMALL}");
+    let line = format!("fingerprint gd --steps 1,4,16 --pairs 3 --knots 8 {SMALL}");
     let (said, notes) = ended(dir.path(), &line, 0);
     says(
         &notes,

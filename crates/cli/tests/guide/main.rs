@@ -194,13 +194,16 @@ fn own_variant() {
 #[test]
 fn which_algorithm() {
     let place = run("docs/guide/which-algorithm.md");
-    for words in [
-        "Closest is newton:start=identity, which leaves 0.0 % of w − w_OLS; it cannot be told from gd:eta=fro.",
-        "each iteration is worth 1.0 Newton iterations (order 2.0): f ← 2.00 f − 1.00 f², after 10 pairs.",
+    let printed = blocks(place.page).into_iter().filter(|block| block.info == "text");
+    let printed: Vec<String> =
+        printed.flat_map(|b| b.text.lines().map(String::from).collect::<Vec<_>>()).collect();
+    let answers = printed.iter().filter(|line| line.starts_with("Closest") || line.starts_with("From"));
+    for words in answers.map(|line| &**line).chain([
         "Closest is newton, which leaves",
         "Closest is gd:eta=fro, which leaves",
-    ] {
-        assert!(place.said.contains(words), "the page's words are not those printed: {}", place.said);
+        "it cannot be told from gd:eta=0.02.",
+    ]) {
+        assert!(place.said.contains(words), "'{words}' is not what is printed: {}", place.said);
     }
     for folder in ["identity", "gram", "gd", "eta", "network", "mine"] {
         assert!(place.at(folder).join("fingerprint.npz").is_file(), "{folder}");

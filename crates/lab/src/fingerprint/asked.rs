@@ -10,6 +10,7 @@ use crate::learners::{Learner, Trajectory};
 use crate::linalg::{Spectrum, dot, gram, least_squares, left_inverse, matvec, norm};
 use crate::registry::Id;
 pub use crate::solvers::polynomial::Scale;
+use crate::solvers::short;
 
 /// Eigenvalues below this share of the largest belong to directions that no pair has read.
 const UNREAD: f64 = 1e-10;
@@ -154,7 +155,8 @@ impl Asked {
             return Ok(answers);
         }
         Err(Error::BadData(format!(
-            "{learner} diverges within steps {steps} on some prompts, and has no filter there; accepted: fewer steps"
+            "{} diverges within steps {steps} on some prompts, and has no filter there; accepted: fewer steps",
+            short(&learner.to_string())
         )))
     }
 

@@ -13,6 +13,9 @@ use crate::linalg::{add_outer, axpy, dot, solve_all_positive_definite, solve_pos
 /// Fewest eigenvalues, of all prompts, for each knot.
 pub(super) const EIGENVALUES_PER_KNOT: usize = 20;
 
+/// Evidence of a knot, relative to the mean, that is not enough to move it from 1.
+const HARDLY_SEEN: f64 = 1e-6;
+
 /// Share of the eigenvalues beyond the first knot, and beyond the last.
 const BEYOND: f64 = 0.002;
 
@@ -161,8 +164,8 @@ pub(super) fn fit<'a>(
         axpy(times, &part.right, &mut right);
     }
     let mean = gram.iter().step_by(knots + 1).sum::<f64>() / knots as f64;
-    // a knot that no chosen prompt has seen stays at 1, instead of making the others unsolvable
-    gram.iter_mut().step_by(knots + 1).for_each(|v| *v += 1e-12 * mean);
+    // a knot that the chosen prompts have hardly seen stays near 1, instead of following what is not a filter
+    gram.iter_mut().step_by(knots + 1).for_each(|v| *v += HARDLY_SEEN * mean);
     match solve_all_positive_definite(&gram, &right, knots) {
         Some(less) => less.chunks_exact(knots).map(|less| less.iter().map(|g| g + 1.0).collect()).collect(),
         None => vec![vec![f64::NAN; knots]; steps],

@@ -40,7 +40,7 @@ pub use asked::{Answers, Asked, Scale};
 pub use filter::Knots;
 pub use linearity::Linearity;
 pub use naming::{Candidate, Named, Naming};
-pub use units::{ByUnit, by_unit};
+pub use units::{ByUnit, Unexplained, by_unit};
 
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};

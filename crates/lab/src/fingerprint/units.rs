@@ -6,30 +6,43 @@ use super::filter::{fit, parts};
 use super::knots;
 use super::naming::informative;
 use crate::error::Result;
+use crate::stats::median_of;
 
-/// Share of w − w_OLS that no filter explains, in each unit: the mean over what says something; NaN where nothing does.
+/// Share of w − w_OLS that no filter explains in one unit, over what says something; NaN where nothing does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unexplained {
+    /// The unit.
+    pub unit: Scale,
+    /// Mean over steps and numbers of pairs.
+    pub mean: f64,
+    /// Their median, which a few steps that are badly fitted do not move.
+    pub median: f64,
+}
+
+/// The same in every unit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ByUnit(pub [(Scale, f64); 3]);
+pub struct ByUnit(pub [Unexplained; 3]);
 
 impl ByUnit {
-    /// The unit that leaves the least unexplained; the first where nothing says anything.
+    /// The unit that leaves the least unexplained, by the median; the first where nothing says anything.
     pub fn best(&self) -> Scale {
-        let known = self.0.iter().filter(|(_, share)| share.is_finite());
-        known.min_by(|x, y| x.1.total_cmp(&y.1)).map_or(Scale::One, |(scale, _)| *scale)
+        let known = self.0.iter().filter(|of| of.median.is_finite());
+        known.min_by(|x, y| x.median.total_cmp(&y.median)).map_or(Scale::One, |of| of.unit)
     }
 
-    /// What is left in one of them.
+    /// What is left in one of them, the mean.
     pub fn of(&self, unit: Scale) -> f64 {
-        self.0.iter().find(|(scale, _)| *scale == unit).map_or(f64::NAN, |(_, share)| *share)
+        self.0.iter().find(|of| of.unit == unit).map_or(f64::NAN, |of| of.mean)
     }
 }
 
 /// Measures what filters leave unexplained of answers in each unit, fitted on half of the prompts and judged on the others.
 pub fn by_unit(mut asked: Asked, answers: &Answers, count: usize) -> Result<(Asked, ByUnit)> {
     let says = informative(answers, &asked);
-    let mut found = ByUnit(Scale::ALL.map(|(scale, ..)| (scale, f64::NAN)));
-    for (scale, mean) in &mut found.0 {
-        asked = asked.rescaled(*scale);
+    let mut found =
+        ByUnit(Scale::ALL.map(|(unit, ..)| Unexplained { unit, mean: f64::NAN, median: f64::NAN }));
+    for Unexplained { unit, mean, median } in &mut found.0 {
+        asked = asked.rescaled(*unit);
         let mut shares = Vec::new();
         for l in 0..asked.lengths.len() {
             let parts = parts(&knots(&asked, l, count)?, &asked, l, answers);
@@ -41,10 +54,13 @@ pub fn by_unit(mut asked: Asked, answers: &Answers, count: usize) -> Result<(Ask
                     left += part.left(s, filter);
                     all += part.power[s];
                 }
-                shares.push(left / all);
+                shares.push((left / all).min(1.0)); // one that does worse than none is none
             }
         }
-        *mean = shares.iter().sum::<f64>() / shares.len() as f64;
+        if !shares.is_empty() {
+            *mean = shares.iter().sum::<f64>() / shares.len() as f64;
+            *median = median_of(&shares, &(0..shares.len()).collect::<Vec<_>>());
+        }
     }
     Ok((asked, found))
 }

@@ -17,10 +17,6 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Steps(Vec<u64>);
 
-/// Two steps per doubling, so that a rate can be told from a grid of powers.
-pub const HALF_OCTAVES: &str =
-    "0..=4,6,8,11,16,23,32,45,64,91,128,181,256,362,512,724,1024,1448,2048,2896,4096,5793,8192,11585,16384";
-
 /// More steps than anyone would read; protects against `0..=999999999999`.
 const MOST: usize = 100_000;
 /// The largest step number: far beyond convergence of anything here, far below overflow.

@@ -7,7 +7,7 @@ use super::{DIM, POINTS};
 use crate::data::prompts::Prompts;
 use crate::error::Result;
 use crate::learners::Trajectory;
-use crate::learners::steps::{HALF_OCTAVES, Steps};
+use crate::learners::steps::Steps;
 use crate::networks::models;
 
 /// An algorithm and the steps of it that are searched.
@@ -91,6 +91,10 @@ pub struct Setting {
     /// BFGS of limited memory.
     pub lbfgs: Baseline,
 }
+
+/// Two steps per doubling, so that a rate can be told from a grid of powers.
+pub const HALF_OCTAVES: &str =
+    "0..=4,6,8,11,16,23,32,45,64,91,128,181,256,362,512,724,1024,1448,2048,2896,4096,5793,8192,11585,16384";
 
 /// R1: the paper's main network.
 pub const ISOTROPIC: Setting = Setting {

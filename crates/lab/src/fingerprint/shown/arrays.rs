@@ -8,7 +8,7 @@ use super::{Identified, Worth};
 use crate::data::npz::{self, Values};
 use crate::error::Result;
 use crate::fingerprint::plan::Plan;
-use crate::fingerprint::{AfterPairs, Linearity, Named, ReturnMap, Shape};
+use crate::fingerprint::{AfterPairs, Linearity, Named, ReturnMap, Shape, Unexplained};
 use crate::stats::Estimate;
 
 impl Identified {
@@ -22,8 +22,7 @@ impl Identified {
                 "order": overall.iterations.value.exp2(), "a": estimate(&overall.a), "b": estimate(&overall.b),
             })
         });
-        let units: serde_json::Map<String, Value> =
-            self.units.0.iter().map(|(scale, share)| (scale.words().0.into(), json!(share))).collect();
+        let units: serde_json::Map<String, Value> = self.units.0.iter().map(unexplained).collect();
         json!({
             "learner": plan.learner,
             "steps": fingerprint.steps.as_slice(),
@@ -142,6 +141,10 @@ fn length(after: &AfterPairs) -> Value {
         "maps": maps.collect::<Vec<_>>(),
         "degrees": after.degrees,
     })
+}
+
+fn unexplained(of: &Unexplained) -> (String, Value) {
+    (of.unit.words().0.into(), json!({"mean": of.mean, "median": of.median}))
 }
 
 fn candidate(named: &Named) -> Value {

@@ -137,17 +137,17 @@ impl Identified {
     }
 
     fn units_table(&self) -> Table {
-        let rows = self.units.0.iter().map(|(scale, left)| {
-            let (name, eigenvalue) = scale.words();
-            let used = if *scale == self.unit { "used" } else { "" };
-            vec![name.into(), eigenvalue.into(), share(*left), used.into()]
+        let rows = self.units.0.iter().map(|of| {
+            let (name, eigenvalue) = of.unit.words();
+            let used = if of.unit == self.unit { "used" } else { "" };
+            vec![name.into(), eigenvalue.into(), share(of.median), share(of.mean), used.into()]
         });
         Table::new(
             "units",
             "The unit of the eigenvalues",
             "A learner whose step size follows each prompt has one filter for all prompts only in the unit that it follows. \
-             Unexplained: the share of w − w_OLS that no filter explains, mean over what says something.",
-            ["unit", "eigenvalue", "unexplained", ""],
+             Unexplained: the share of w − w_OLS that no filter explains, median and mean over what says something.",
+            ["unit", "eigenvalue", "unexplained, median", "mean", ""],
             rows,
         )
     }
@@ -176,7 +176,7 @@ fn share(value: f64) -> String {
         percent if !percent.is_finite() => none(),
         percent if percent >= 9.95 => format!("{percent:.0} %"),
         percent if percent >= 0.005 => format!("{percent:.2} %"),
-        percent if percent > 0.0 => format!("{percent:.0e} %"),
+        percent if percent > 0.0 => "<0.01 %".into(),
         _ => "0 %".into(),
     }
 }

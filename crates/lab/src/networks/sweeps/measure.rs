@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::plan::{Point, Quality, Sweep};
 use crate::Progress;
-use crate::analyses::kit::setting::middle_of;
+use crate::analyses::kit::setting::{HALF_OCTAVES, middle_of};
 use crate::compare::Comparison;
 use crate::compare::rates::Trend;
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::learners::steps::{HALF_OCTAVES, Steps};
+use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory};
 use crate::networks::Weights;
 use crate::networks::experiment::TaskSpec;
