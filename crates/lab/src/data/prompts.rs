@@ -237,13 +237,13 @@ impl Questions {
         Questions { prompts, lengths, queries }
     }
 
-    /// Those of the first `count` prompts (all when there are fewer).
-    pub fn head(&self, count: usize) -> Questions {
-        let count = count.min(self.prompts.count());
+    /// The first `queries` of each of the first `count` prompts, or as many as there are.
+    pub fn head(&self, count: usize, queries: usize) -> Questions {
+        let (count, queries) = (count.min(self.prompts.count()), queries.min(self.queries.dim().1));
         Questions {
             prompts: self.prompts.part(0, count),
             lengths: self.lengths.clone(),
-            queries: self.queries.slice(ndarray::s![..count, .., ..]).to_owned(),
+            queries: self.queries.slice(ndarray::s![..count, ..queries, ..]).to_owned(),
         }
     }
 

@@ -235,7 +235,7 @@ impl Plan {
                 counted(queries, "query", "queries")
             ));
         }
-        let few = questions.head(FOR_LINEARITY);
+        let few = questions.head(FOR_LINEARITY, dim.max(2));
         let few = (few.prompts.count() > 1 && queries > 1).then_some(few); // used in twos
         Ok((Asked::fresh(questions, Scale::One)?, few, notes))
     }

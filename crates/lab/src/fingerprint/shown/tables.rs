@@ -174,6 +174,7 @@ fn short(value: f64) -> String {
 fn share(value: f64) -> String {
     match 100.0 * value {
         percent if !percent.is_finite() => none(),
+        percent if percent >= 9999.5 => ">9999 %".into(),
         percent if percent >= 9.95 => format!("{percent:.0} %"),
         percent if percent >= 0.005 => format!("{percent:.2} %"),
         percent if percent > 0.0 => "<0.01 %".into(),

@@ -64,16 +64,33 @@ impl Identified {
         if !self.naming.names().is_empty() {
             return String::new();
         }
-        let steps = self.fingerprint.steps.as_slice().iter().enumerate();
-        let described: Vec<String> = steps
-            .filter_map(|(s, step)| Some((step, self.closest(s).filter(|(.., left)| *left <= DESCRIBED)?)))
-            .map(|(step, (name, theirs, left))| format!("{step} ({name} {theirs}, {:.0} %)", 100.0 * left))
-            .collect();
-        match described.is_empty() {
-            true => String::new(),
-            false => {
-                format!(" Less than half is left of {} {}.", self.fingerprint.unit, described.join(", "))
+        // steps that follow one another and have the same name are one group: its ends, and what is left
+        let mut groups: Vec<(&str, (u64, u64), (f64, f64))> = Vec::new();
+        let mut before = None;
+        for (s, &step) in self.fingerprint.steps.as_slice().iter().enumerate() {
+            let found = self.closest(s).filter(|(.., left)| *left <= DESCRIBED);
+            if let Some((name, _, left)) = found {
+                match groups.last_mut() {
+                    Some((known, ends, range)) if before == Some(name) && *known == name => {
+                        (ends.1, *range) = (step, (range.0.min(left), range.1.max(left)));
+                    }
+                    _ => groups.push((name, (step, step), (left, left))),
+                }
             }
+            before = found.map(|(name, ..)| name);
+        }
+        let words = groups.iter().map(|(name, (first, last), (low, high))| {
+            let share = match format!("{:.0}", 100.0 * low) {
+                same if same == format!("{:.0}", 100.0 * high) => same,
+                low => format!("{low} to {:.0}", 100.0 * high),
+            };
+            let steps = if first == last { first.to_string() } else { format!("{first} to {last}") };
+            format!("{steps} ({name}, {share} %)")
+        });
+        let words: Vec<String> = words.collect();
+        match words.is_empty() {
+            true => String::new(),
+            false => format!(" Less than half is left of {} {}.", self.fingerprint.unit, words.join(", ")),
         }
     }
 
@@ -87,14 +104,14 @@ impl Identified {
         let all = self.fingerprint.steps.as_slice().windows(2).all(|pair| pair[1] == pair[0] + 1);
         let each = if all { one } else { "recorded step" };
         let spread = match high - low > 0.25 {
-            true => format!(", {low:.1} to {high:.1} by {each}"),
+            true => format!(", {:.1} to {:.1} by {each}", tenths(low), tenths(high)),
             false => String::new(),
         };
-        let (sign, b) = if b.value < 0.0 { ("+", -b.value) } else { ("−", b.value) };
+        let (sign, b) = if b.value < -0.005 { ("+", -b.value) } else { ("−", b.value.max(0.0)) };
         format!(
             "From {one} {first} to {last} each {each} is worth {:.1} Newton iterations (order {:.1}{spread}): \
              f ← {:.2} f {sign} {b:.2} f², after {}.",
-            iterations.value,
+            tenths(iterations.value),
             iterations.value.exp2(),
             a.value,
             counted(self.fingerprint.lengths.last().map_or(0, |after| after.pairs), "pair", "pairs"),
@@ -139,6 +156,11 @@ impl Identified {
              resampled prompts.{dashed}"
         )
     }
+}
+
+/// Rounded, and never −0.
+fn tenths(value: f64) -> f64 {
+    (10.0 * value).round() / 10.0 + 0.0
 }
 
 #[cfg(test)]
