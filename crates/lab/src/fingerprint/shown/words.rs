@@ -9,6 +9,13 @@ use crate::solvers;
 /// A step of which less than this share is left is described.
 const DESCRIBED: f64 = 0.5;
 
+/// Recorded steps that follow one another and that the same algorithm describes.
+struct Group<'a> {
+    name: &'a str,
+    ends: (u64, u64),
+    left: (f64, f64),
+}
+
 /// What a step is worth after one number of pairs, by its return maps.
 #[derive(Clone, Copy, Debug)]
 pub struct Worth {
@@ -64,22 +71,21 @@ impl Identified {
         if !self.naming.names().is_empty() {
             return String::new();
         }
-        // steps that follow one another and have the same name are one group: its ends, and what is left
-        let mut groups: Vec<(&str, (u64, u64), (f64, f64))> = Vec::new();
+        let mut groups: Vec<Group> = Vec::new();
         let mut before = None;
         for (s, &step) in self.fingerprint.steps.as_slice().iter().enumerate() {
             let found = self.closest(s).filter(|(.., left)| *left <= DESCRIBED);
             if let Some((name, _, left)) = found {
                 match groups.last_mut() {
-                    Some((known, ends, range)) if before == Some(name) && *known == name => {
-                        (ends.1, *range) = (step, (range.0.min(left), range.1.max(left)));
+                    Some(Group { ends, left: (low, high), .. }) if before == Some(name) => {
+                        (ends.1, *low, *high) = (step, low.min(left), high.max(left));
                     }
-                    _ => groups.push((name, (step, step), (left, left))),
+                    _ => groups.push(Group { name, ends: (step, step), left: (left, left) }),
                 }
             }
             before = found.map(|(name, ..)| name);
         }
-        let words = groups.iter().map(|(name, (first, last), (low, high))| {
+        let words = groups.iter().map(|Group { name, ends: (first, last), left: (low, high) }| {
             let share = match format!("{:.0}", 100.0 * low) {
                 same if same == format!("{:.0}", 100.0 * high) => same,
                 low => format!("{low} to {:.0}", 100.0 * high),
