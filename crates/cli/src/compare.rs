@@ -10,7 +10,7 @@ use lab::compare::plan::{Measure, Plan, Wish};
 use lab::learners::planned::Source;
 use report::About;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::output::{Directory, write_file};
 use crate::task::TaskArgs;
 use crate::{plan, progress};
@@ -75,15 +75,7 @@ impl CompareArgs {
     /// The comparison they describe, or that of an earlier plan; also what the user should know of it.
     fn plan(&self) -> Result<(Plan, Vec<String>)> {
         if let Some(path) = &self.plan {
-            let plan: Plan = plan::read(path)?;
-            if plan.command != "compare" {
-                let why = format!(
-                    "field 'command' is '{}'; accepted: the plan of a comparison, 'compare'",
-                    plan.command
-                );
-                return Err(Error::content(path, why));
-            }
-            return Ok((plan, Vec::new()));
+            return Ok((plan::read(path, "compare")?, Vec::new()));
         }
         let steps = |given: &Option<String>| given.as_deref().map(Steps::parse).transpose();
         Ok(Plan::new(Wish {

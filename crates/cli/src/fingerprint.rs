@@ -11,7 +11,7 @@ use lab::fingerprint::plan::{Plan, Wish};
 use lab::learners::planned::Source;
 use report::About;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::output::{Directory, print_aligned, write_file};
 use crate::task::TaskArgs;
 use crate::{plan, progress};
@@ -89,15 +89,7 @@ impl FingerprintArgs {
     /// What they describe, or an earlier plan; also what the user should know of it.
     fn plan(&self) -> Result<(Plan, Vec<String>)> {
         if let Some(path) = &self.plan {
-            let plan: Plan = plan::read(path)?;
-            if plan.command != "fingerprint" {
-                let why = format!(
-                    "field 'command' is '{}'; accepted: the plan of a fingerprint, 'fingerprint'",
-                    plan.command
-                );
-                return Err(Error::content(path, why));
-            }
-            return Ok((plan, Vec::new()));
+            return Ok((plan::read(path, "fingerprint")?, Vec::new()));
         }
         Ok(Plan::new(Wish {
             learner: self.learner.clone().unwrap_or_default(),

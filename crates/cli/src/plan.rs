@@ -4,8 +4,8 @@ use std::path::Path;
 
 use lab::findings::Findings;
 use report::About;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::output::{PLAN, machine, write_file};
@@ -52,8 +52,19 @@ pub fn write_page(
     write(plan, dir)
 }
 
-/// Reads a plan, refusing fields that do not exist.
-pub fn read<P: DeserializeOwned>(path: &Path) -> Result<P> {
+/// Reads the plan of a command, refusing those of others and fields that do not exist.
+pub fn read<P: DeserializeOwned>(path: &Path, command: &str) -> Result<P> {
     let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
+    let named = toml::from_str::<Named>(&text).map_err(|e| lab::Error::toml(path, &text, &e))?;
+    if named.command != command {
+        let why = format!("field 'command' is '{}'; accepted: a plan of 'iclab {command}'", named.command);
+        return Err(Error::content(path, why));
+    }
     toml::from_str(&text).map_err(|e| lab::Error::toml(path, &text, &e).into())
+}
+
+/// Of any plan, whose it is.
+#[derive(Deserialize)]
+struct Named {
+    command: String,
 }

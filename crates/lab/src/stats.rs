@@ -22,6 +22,16 @@ impl Estimate {
     /// Nothing could be measured.
     pub const NONE: Estimate = Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN };
 
+    /// The value and its interval for a table: `0.49 [0.43, 0.55]`; a dash where nothing could be measured.
+    pub fn cell(&self, digits: usize) -> String {
+        let Estimate { value, low, high } = self;
+        match (value.is_nan(), low.is_nan() || high.is_nan()) {
+            (true, _) => "–".into(),
+            (_, true) => format!("{value:.digits$}"),
+            _ => format!("{value:.digits$} [{low:.digits$}, {high:.digits$}]"),
+        }
+    }
+
     /// The interval in words, to follow the value: ` (95 %: 0.43 to 0.55)`; nothing where there is none.
     pub fn words(&self) -> String {
         let Estimate { low, high, .. } = self;

@@ -162,7 +162,7 @@ impl Asked {
 
     /// Refuses more knots than the eigenvalues can tell, before anybody is asked.
     pub fn check_knots(&self, knots: usize) -> Result<()> {
-        (0..self.lengths.len()).try_for_each(|l| super::knots(self, l, knots).map(drop))
+        (0..self.lengths.len()).try_for_each(|l| super::taken::knots(self, l, knots).map(drop))
     }
 
     /// Number of prompts.

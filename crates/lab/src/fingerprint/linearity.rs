@@ -2,7 +2,7 @@
 
 use ndarray::{Array2, Array3, Array4, Axis, s};
 
-use super::Resamples;
+use super::taken::Resamples;
 use crate::data::prompts::{Prompts, Questions};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};

@@ -7,7 +7,7 @@ mod panels;
 mod tables;
 mod words;
 
-pub use panels::{Curve, filters_panel, return_map_panel};
+pub use panels::{Curve, filter_series, filters_panel, return_map_panel};
 pub use words::Worth;
 
 use super::{AfterPairs, ByUnit, Fingerprint, Linearity, Naming, Scale};

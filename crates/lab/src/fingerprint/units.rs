@@ -3,8 +3,8 @@
 
 use super::asked::{Answers, Asked, Scale};
 use super::filter::{fit, parts};
-use super::knots;
 use super::naming::informative;
+use super::taken::knots;
 use crate::error::Result;
 use crate::stats::median_of;
 

@@ -4,6 +4,7 @@ use super::lab::Lab;
 use super::setting::{Baseline, Setting};
 use crate::data::prompts::Questions;
 use crate::error::Result;
+use crate::findings::Bound::{self, AtMost, Within};
 use crate::fingerprint::{AfterPairs, Answers, Asked, Candidate, Fingerprint, Naming, Options, Scale};
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
@@ -17,6 +18,38 @@ pub const PROMPTS: usize = 256;
 
 /// Newton's iteration from M = ηI, η = 1/‖S‖_F.
 pub const FROM_IDENTITY: Baseline = Baseline::new("Newton from I", "newton:start=identity", "0..=20");
+
+/// A number of a fingerprint and the bound that theory sets it, as claimed of several networks.
+pub struct Number {
+    /// What its claims are called.
+    pub name: &'static str,
+    /// What it is.
+    pub says: &'static str,
+    /// Where it stands.
+    pub of: fn(&AfterPairs) -> Estimate,
+    /// Its bound.
+    pub bound: Bound,
+    /// What theory expects.
+    pub expected: &'static str,
+}
+
+/// How steep the filters are.
+pub const SHAPE: Number = Number {
+    name: "shape",
+    says: "exponent p of the filters 1 − exp(−(λ/λ_c)^p), mean over the layers that have begun and are not done",
+    of: |after| after.overall.exponent,
+    bound: AtMost(1.5),
+    expected: "1 for Newton from ηI and gradient descent, 2 for Newton from αS",
+};
+
+/// How fast they go to 1.
+pub const ITERATIONS: Number = Number {
+    name: "iterations",
+    says: "Newton iterations that one layer is worth, log₂ of the order r of f ← 1−(1−f)^r, mean over layers",
+    of: |after| after.overall.iterations,
+    bound: Within(0.5, 1.5),
+    expected: "One iteration per layer, not three",
+};
 
 /// The algorithms that the network of a setting is held against: Newton from both starts, and gradient descent after any number
 /// of steps.

@@ -73,6 +73,12 @@ fn middle_steps(after: &AfterPairs, naming: &Naming) -> Vec<usize> {
     chosen
 }
 
+/// The filter after recorded step number `s` over the eigenvalues, with its band.
+pub fn filter_series(after: &AfterPairs, s: usize, label: String) -> Series {
+    let points = after.knots.values.iter().zip(&after.filters[s]).map(|(x, f)| (*x, f.value));
+    Series::new(label, points.collect()).band(after.filters[s].iter().map(|f| (f.low, f.high)).collect())
+}
+
 /// Filters step by step over the eigenvalues, from first to last in colour, and known algorithms dashed.
 pub fn filters_panel(
     after: &AfterPairs,
@@ -82,10 +88,8 @@ pub fn filters_panel(
     curves: &[Curve],
 ) -> LinesPanel {
     let knots = &after.knots.values;
-    let own = steps.as_slice().iter().zip(&after.filters).enumerate().map(|(s, (step, filter))| {
-        let points = knots.iter().zip(filter).map(|(x, f)| (*x, f.value)).collect();
-        let band = filter.iter().map(|f| (f.low, f.high)).collect();
-        Series::new(format!("{} {step}", unit.one()), points).band(band).grade(grade(s, steps.len()))
+    let own = steps.as_slice().iter().enumerate().map(|(s, step)| {
+        filter_series(after, s, format!("{} {step}", unit.one())).grade(grade(s, steps.len()))
     });
     let mut series: Vec<Series> = own.collect();
     for curve in curves {
@@ -104,7 +108,7 @@ pub fn filters_panel(
         .mark_y("least squares", 1.0)
 }
 
-/// f after a step against f after the step before, at every knot, beside iterations of order 1, 2 and 4.
+/// f after a step against f after the step before, at every knot, beside no, one, two and three Newton iterations.
 pub fn return_map_panel(after: &AfterPairs, steps: &Steps, unit: Unit) -> LinesPanel {
     let numbers = steps.as_slice();
     let transition = |s: usize| {
@@ -118,7 +122,8 @@ pub fn return_map_panel(after: &AfterPairs, steps: &Steps, unit: Unit) -> LinesP
         let points = (0..=50).map(|i| f64::from(i) / 50.0).map(|f| (f, 1.0 - (1.0 - f).powi(order)));
         Series::new(label, points.collect()).dashed()
     };
-    let known = [("no change", 1), ("a Newton iteration, 2f − f²", 2), ("two of them", 4)].map(iteration);
+    let known = [("no change", 1), ("a Newton iteration, 2f − f²", 2), ("two of them", 4), ("three", 8)]
+        .map(iteration);
     let x = Axis::linear(format!("f before the {}", unit.one())).range(0.0, 1.0);
     let y = Axis::linear(format!("f after the {}", unit.one())).range(0.0, 1.1);
     LinesPanel::new(x, y, known.into_iter().chain(measured)).titled(counted(after.pairs, "pair", "pairs"))

@@ -202,14 +202,6 @@ fn figure(lab: &Lab, note: &mut Notebook, found: &[Measured]) {
 }
 
 fn table(note: &mut Notebook, found: &[Measured]) {
-    let text = |e: Estimate, digits: usize| {
-        let Estimate { value, low, high } = e;
-        if low.is_nan() {
-            format!("{value:.digits$}")
-        } else {
-            format!("{value:.digits$} [{low:.digits$}, {high:.digits$}]")
-        }
-    };
     let ours = |t: &Trained, newton: bool| {
         let (of, trend) = if newton { (&t.newton, Trend::Linear) } else { (&t.gd, Trend::Exponential) };
         of.over_our_layers().map_or(Estimate::NONE, |fit| fit.per_step(trend))
@@ -217,15 +209,15 @@ fn table(note: &mut Notebook, found: &[Measured]) {
     let rows = found.iter().map(|of| {
         vec![
             of.recipe.words.to_string(),
-            text(of.slope(), 2),
-            text(of.over(|t| ours(t, true)), 2),
-            text(of.over(|t| t.newton.evidence(Trend::Linear)), 1),
-            text(of.over(|t| t.newton.last_step()), 1),
-            text(of.over(|t| t.newton.last_similarity()), 4),
-            text(of.doublings(), 2),
-            text(of.over(|t| ours(t, false)), 2),
-            text(of.over(|t| t.gd.evidence(Trend::Exponential)), 1),
-            text(of.over(|t| t.superlinear), 3),
+            of.slope().cell(2),
+            of.over(|t| ours(t, true)).cell(2),
+            of.over(|t| t.newton.evidence(Trend::Linear)).cell(1),
+            of.over(|t| t.newton.last_step()).cell(1),
+            of.over(|t| t.newton.last_similarity()).cell(4),
+            of.doublings().cell(2),
+            of.over(|t| ours(t, false)).cell(2),
+            of.over(|t| t.gd.evidence(Trend::Exponential)).cell(1),
+            of.over(|t| t.superlinear).cell(3),
         ]
     });
     let columns = [

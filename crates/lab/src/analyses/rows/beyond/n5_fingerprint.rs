@@ -4,10 +4,12 @@
 //! from ηI, gradient descent) than to 2 (Newton from αS); one Newton iteration per layer rather than none or two; its
 //! coefficients a = 2 and b = 1 to a quarter; and linearity to a hundredth.
 
-use crate::analyses::kit::fingerprints::{Taken, among};
+use crate::analyses::kit::fingerprints::{ITERATIONS, Number, SHAPE, Taken, among};
 use crate::analyses::kit::prelude::*;
 use crate::findings;
-use crate::fingerprint::{AfterPairs, Linearity};
+use crate::fingerprint::shown::{filter_series, filters_panel, return_map_panel};
+use crate::fingerprint::{self, AfterPairs, Linearity};
+use crate::learners::Unit;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -39,8 +41,23 @@ const LINEAR_FROM: u64 = 5;
 /// Prompts that are asked for linearity, six times.
 const LINEAR_PROMPTS: usize = 64;
 
-/// A number of a fingerprint: its name, what it is, where it stands, its bound, and what theory expects.
-pub type Number = (&'static str, &'static str, fn(&AfterPairs) -> Estimate, Bound, &'static str);
+/// What the map from layer to layer must be for a Newton iteration.
+const MAP: [Number; 2] = [
+    Number {
+        name: "map-a",
+        says: "a of f ← a f − b f², mean over layers",
+        of: |after| after.overall.a,
+        bound: Within(1.75, 2.25),
+        expected: "Newton: a = 2",
+    },
+    Number {
+        name: "map-b",
+        says: "b of f ← a f − b f², mean over layers",
+        of: |after| after.overall.b,
+        bound: Within(0.75, 1.25),
+        expected: "Newton: b = 1",
+    },
+];
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let setting = &ISOTROPIC;
@@ -48,45 +65,15 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let after = |pairs: usize| taken.fingerprint.after(pairs).expect("asked above");
     let decides = after(LAST);
     let others = [25, 30].map(|pairs| (format!("after {pairs} pairs"), after(pairs)));
-    let claims: [Number; 4] = [
-        (
-            "shape",
-            "exponent p of the filters 1 − exp(−(λ/λ_c)^p), mean over the layers that have begun and are not done",
-            |of| of.overall.exponent,
-            AtMost(1.5),
-            "1 for Newton from ηI and gradient descent, 2 for Newton from αS",
-        ),
-        (
-            "iterations",
-            "Newton iterations that one layer is worth, log₂ of the order r of f ← 1−(1−f)^r, mean over layers",
-            |of| of.overall.iterations,
-            Within(0.5, 1.5),
-            "One iteration per layer, not three",
-        ),
-        (
-            "map-a",
-            "a of f ← a f − b f², mean over layers",
-            |of| of.overall.a,
-            Within(1.75, 2.25),
-            "Newton: a = 2",
-        ),
-        (
-            "map-b",
-            "b of f ← a f − b f², mean over layers",
-            |of| of.overall.b,
-            Within(0.75, 1.25),
-            "Newton: b = 1",
-        ),
-    ];
-    for (name, says, value, bound, expected) in claims {
-        let figure = if name == "shape" { "filters" } else { "return-map" };
+    for Number { name, says, of, bound, expected } in [SHAPE, ITERATIONS].into_iter().chain(MAP) {
+        let figure = if name == SHAPE.name { "filters" } else { "return-map" };
         let mut entry = note
-            .claim(name, value(decides), bound)
+            .claim(name, of(decides), bound)
             .says(format!("After {LAST} pairs: {says}"))
             .ours(expected)
             .figure(figure);
-        for (by, of) in &others {
-            entry = entry.also(by, value(of));
+        for (by, after) in &others {
+            entry = entry.also(by, of(after));
         }
     }
     let leads = [
@@ -189,25 +176,21 @@ fn figures(note: &mut Notebook, taken: &Taken) {
     let shaped: Vec<usize> = (0..layers.len()).filter(|&s| after.shapes[s].is_some()).collect();
     let over =
         |values: &[f64]| after.knots.values.iter().copied().zip(values.iter().copied()).collect::<Vec<_>>();
-    let own = |s: usize| {
-        let points = over(&after.filter(s));
-        let band = after.filters[s].iter().map(|f| (f.low, f.high)).collect();
-        Series::new(format!("layer {}", layers[s]), points).band(band)
-    };
-    let (x, y) = (|| Axis::log10("eigenvalue λ of S"), || Axis::linear("filter f").range(-0.1, 1.2));
-    let all = (0..layers.len()).map(|s| own(s).grade(s as f64 / (layers.len() - 1).max(1) as f64));
-    let mut panels = vec![LinesPanel::new(x(), y(), all).titled("all layers")];
+    let (steps, unit) = (&taken.fingerprint.steps, fingerprint::Scale::One);
+    let all = filters_panel(after, steps, Unit::Layer, unit, &[]);
+    let (x, y) = (all.x.clone(), all.y.clone());
+    let mut panels = vec![all.titled("all layers")];
     // the first, a middle and the last layer with a shape, each beside the algorithms at their best steps
     let mut shown = vec![shaped.first(), shaped.get(shaped.len() / 2), shaped.last()];
     shown.dedup();
     for &s in shown.into_iter().flatten() {
-        let mut series = vec![own(s).markers()];
+        let mut series = vec![filter_series(after, s, format!("layer {}", layers[s])).markers()];
         for (among, theirs) in among(&ISOTROPIC).iter().zip(&taken.theirs) {
             let step = taken.naming.of(among.label).map_or(0, |named| named.steps[s]);
             series
                 .push(Series::new(format!("{}, step {step}", among.label), over(&theirs[last][s])).dashed());
         }
-        panels.push(LinesPanel::new(x(), y(), series).titled(format!("layer {}", layers[s])));
+        panels.push(LinesPanel::new(x.clone(), y.clone(), series).titled(format!("layer {}", layers[s])));
     }
     let prompts = taken.fingerprint.prompts;
     let caption = format!(
@@ -217,31 +200,13 @@ fn figures(note: &mut Notebook, taken: &Taken) {
     );
     note.figure("filters", "Filters of the layers", caption, panels);
 
-    let panels = taken.fingerprint.lengths.iter().map(|after| {
-        let curve = |label: &str, f: fn(f64) -> f64| {
-            let points = (0..=40).map(|i| f64::from(i) / 40.0).map(|x| (x, f(x))).collect();
-            Series::new(label, points).dashed()
-        };
-        let mut series = vec![
-            curve("one Newton iteration, 2f − f²", |f| 2.0 * f - f * f),
-            curve("two", |f| 1.0 - (1.0 - f).powi(4)),
-            curve("three", |f| 1.0 - (1.0 - f).powi(8)),
-        ];
-        for s in (1..layers.len()).filter(|&s| after.maps[s - 1].is_some()) {
-            let points = after.filter(s - 1).into_iter().zip(after.filter(s)).collect();
-            let grade = s as f64 / (layers.len() - 1).max(1) as f64;
-            let label = format!("layer {} to {}", layers[s - 1], layers[s]);
-            series.push(Series::new(label, points).stroke(Stroke::Markers).grade(grade));
-        }
-        let axis = |label: &str| Axis::linear(label).range(-0.05, 1.15);
-        LinesPanel::new(axis("f of a layer"), axis("f of the next layer"), series)
-            .titled(format!("after {} pairs", after.pairs))
-    });
+    let panels: Vec<LinesPanel> =
+        taken.fingerprint.lengths.iter().map(|after| return_map_panel(after, steps, Unit::Layer)).collect();
     let caption = format!(
         "f of the next layer against f of a layer, a marker per eigenvalue ({prompts} prompts). One Newton iteration T ← 2T − TST \
-         puts every marker on the first dashed curve, whatever the start; \"three per layer\" would be the third."
+         puts every marker on its curve, whatever the start; \"three per layer\" would be the highest."
     );
-    note.figure("return-map", "From layer to layer", caption, panels.collect::<Vec<_>>());
+    note.figure("return-map", "From layer to layer", caption, panels);
 
     let left = |label: &str, shares: Vec<f64>| {
         let said = layers.iter().zip(shares).zip(&taken.naming.informative).filter(|(_, says)| **says);
@@ -265,10 +230,7 @@ fn figures(note: &mut Notebook, taken: &Taken) {
 }
 
 fn table(note: &mut Notebook, taken: &Taken) {
-    let text = |e: Option<Estimate>| match e {
-        Some(Estimate { value, low, high }) => format!("{value:.2} [{low:.2}, {high:.2}]"),
-        None => "–".into(),
-    };
+    let text = |e: Option<Estimate>| e.unwrap_or(Estimate::NONE).cell(2);
     let mut rows = Vec::new();
     for after in &taken.fingerprint.lengths {
         for (s, layer) in taken.fingerprint.steps.as_slice().iter().enumerate() {

@@ -167,18 +167,15 @@ fn figures(lab: &Lab, note: &mut Notebook, found: &[(&str, Starts)]) {
     let caption = format!("The most similar step of each layer by SimE ({} prompts).", lab.count);
     note.figure("steps", "Best-matching steps from both starts", caption, panels.collect::<Vec<_>>());
 
-    let text = |Estimate { value, low, high }: Estimate, digits: usize| {
-        format!("{value:.digits$} [{low:.digits$}, {high:.digits$}]")
-    };
     let rows = found.iter().map(|(id, starts)| {
-        let slope = |of: &Compared| text(of.per_step(Trend::Linear), 2);
+        let slope = |of: &Compared| of.per_step(Trend::Linear).cell(2);
         vec![
             id.to_string(),
             slope(&starts.gram),
             slope(&starts.identity),
-            text(starts.factor(), 2),
-            text(lead(&starts.identity, &starts.gram, FIRST, lab.seed), 4),
-            text(lead(&starts.identity, &starts.gd, FIRST, lab.seed), 4),
+            starts.factor().cell(2),
+            lead(&starts.identity, &starts.gram, FIRST, lab.seed).cell(4),
+            lead(&starts.identity, &starts.gd, FIRST, lab.seed).cell(4),
         ]
     });
     let columns = [

@@ -2,14 +2,13 @@
 //!
 //! The bounds are those of N5, written on 2026-11-17 before these networks were asked.
 
-use crate::analyses::kit::fingerprints::Taken;
+use crate::analyses::kit::fingerprints::{ITERATIONS, Number, SHAPE, Taken};
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::{DEEP, NOISY, ONE_HEAD, SKEWED};
 use crate::fingerprint::AfterPairs;
 use crate::stats::over_runs;
 
 use super::n4_recipes::SEEDS;
-use super::n5_fingerprint::Number;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -32,7 +31,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
 /// Pairs read; the last one decides.
 const LENGTHS: [usize; 6] = [15, 20, 25, 30, 35, 40];
 
-/// What is asked of every network.
+/// A network that is asked.
 struct Asked {
     id: &'static str,
     words: &'static str,
@@ -52,31 +51,16 @@ fn networks() -> Vec<Asked> {
     ]
 }
 
-/// The two numbers of a fingerprint that are asked of every network.
-const NUMBERS: [Number; 2] = [
-    (
-        "shape",
-        "exponent p of the filters, mean over layers",
-        |of| of.overall.exponent,
-        AtMost(1.5),
-        "1 for Newton from ηI and gradient descent, 2 for Newton from αS",
-    ),
-    (
-        "iterations",
-        "Newton iterations that one layer is worth, mean over layers",
-        |of| of.overall.iterations,
-        Within(0.5, 1.5),
-        "One iteration per layer",
-    ),
-];
+/// What is asked of every network.
+const NUMBERS: [Number; 2] = [SHAPE, ITERATIONS];
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let mut found: Vec<(&str, Taken)> = Vec::new();
     for Asked { id, words, setting } in networks() {
         let taken = lab.fingerprint_of_predictions(&setting, &LENGTHS)?;
         let decides = taken.fingerprint.after(LAST).expect("asked");
-        for (name, says, value, bound, expected) in NUMBERS {
-            note.claim(&format!("{id}-{name}"), value(decides), bound)
+        for Number { name, says, of, bound, expected } in NUMBERS {
+            note.claim(&format!("{id}-{name}"), of(decides), bound)
                 .asks(&[setting.network])
                 .says(format!("{words}, after {LAST} pairs: {says}"))
                 .ours(expected);
@@ -93,11 +77,11 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         |network: &&'static str| lab.fingerprint_of_predictions(&Setting { network, ..ISOTROPIC }, &LENGTHS);
     let seeds: Vec<Taken> = SEEDS.iter().map(seed).collect::<Result<_>>()?;
     let decides = |taken: &Taken| taken.fingerprint.after(LAST).expect("asked").clone();
-    for (name, says, value, bound, expected) in NUMBERS {
-        let values: Vec<f64> = seeds.iter().map(|taken| value(&decides(taken)).value).collect();
+    for Number { name, says, of, bound, expected } in NUMBERS {
+        let values: Vec<f64> = seeds.iter().map(|taken| of(&decides(taken)).value).collect();
         note.claim(&format!("seeds-{name}"), over_runs(&values), bound)
             .asks(&SEEDS)
-            .says(format!("R1 by Muon, after {LAST} pairs: {says} and five seeds"))
+            .says(format!("R1 by Muon, after {LAST} pairs: {says}, mean over five seeds"))
             .ours(expected);
     }
     let behind: Vec<f64> = seeds.iter().map(|t| t.behind("Newton from S", "Newton from I").value).collect();
@@ -136,9 +120,6 @@ fn figure(note: &mut Notebook, found: &[(&str, Taken)], seeds: &[Taken]) {
 }
 
 fn table(note: &mut Notebook, found: &[(&str, Taken)]) {
-    let text = |Estimate { value, low, high }: Estimate| {
-        if value.is_nan() { "–".into() } else { format!("{value:.2} [{low:.2}, {high:.2}]") }
-    };
     let mut rows = Vec::new();
     for (words, taken) in found {
         for after in taken.fingerprint.lengths.iter().filter(|after| [20, 30, LAST].contains(&after.pairs)) {
@@ -146,10 +127,10 @@ fn table(note: &mut Notebook, found: &[(&str, Taken)]) {
             rows.push(vec![
                 words.to_string(),
                 after.pairs.to_string(),
-                text(overall.exponent),
-                text(overall.a),
-                text(overall.b),
-                text(overall.iterations),
+                overall.exponent.cell(2),
+                overall.a.cell(2),
+                overall.b.cell(2),
+                overall.iterations.cell(2),
                 taken.naming.candidates.first().map_or("–".into(), |closest| closest.name.clone()),
             ]);
         }
