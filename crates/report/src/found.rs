@@ -1,7 +1,7 @@
 //! What was found, in sentences: of the paper's statements, whose failures they are, and by which networks they are judged.
 
-use lab::analyses::OTHER_RECIPE;
 use lab::analyses::reproduction::Trained;
+use lab::analyses::{OTHER_RECIPE, OTHER_START};
 use lab::findings::{Bound, Cause, Claim, Counts, Findings, Headline, Kind, Verdict};
 
 use crate::ledger::interval_text;
@@ -76,8 +76,9 @@ pub fn judged_by(findings: &[Findings], recipes: &[Trained]) -> String {
     let asked = || judged().filter(|claim| !claim.network.is_empty());
     let fast = asked().filter(|claim| claim.network.contains(OTHER_RECIPE)).count();
     let cut = asked().filter(|claim| claim.network.ends_with(" steps)")).count();
-    let (all, papers) = (judged().count(), asked().count() - fast - cut);
-    if papers + cut + fast == 0 {
+    let started = asked().filter(|claim| claim.network.contains(OTHER_START)).count();
+    let (all, papers) = (judged().count(), asked().count() - fast - cut - started);
+    if papers + cut + fast + started == 0 {
         return String::new();
     }
     let mut words = format!("{papers} of {all} are judged by networks of the paper’s recipe");
@@ -86,11 +87,16 @@ pub fn judged_by(findings: &[Findings], recipes: &[Trained]) -> String {
     let (same, others): (Vec<&Trained>, Vec<&Trained>) =
         recipes.iter().partition(|recipe| recipe.other.is_none());
     let (short, others): (Vec<&Trained>, Vec<&Trained>) = others.into_iter().partition(|recipe| recipe.cut);
+    let (begun, others): (Vec<&Trained>, Vec<&Trained>) =
+        others.into_iter().partition(|recipe| recipe.other_start);
     if papers > 0 && !same.is_empty() {
         words += &format!(" ({})", names(&same));
     }
     if cut > 0 {
         words += &format!(", {cut} by networks that were stopped before its end ({})", names(&short));
+    }
+    if started > 0 {
+        words += &format!(", {started} by networks of it that began otherwise ({})", names(&begun));
     }
     if fast > 0 {
         words += &format!(", {fast} by networks of a faster one");
@@ -98,7 +104,7 @@ pub fn judged_by(findings: &[Findings], recipes: &[Trained]) -> String {
             words += &format!(" ({})", names(&others));
         }
     }
-    match all - papers - cut - fast {
+    match all - papers - cut - fast - started {
         0 => {}
         exact => words += &format!(", {exact} ask no network"),
     }

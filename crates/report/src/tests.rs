@@ -208,6 +208,7 @@ fn a_report_says_by_which_networks_it_judges() {
         network: network.into(),
         other: other.map(str::to_string),
         cut: false,
+        other_start: false,
     };
     let mut findings = fixture::findings();
     findings[2].claims[0].network = format!("R4 ({})", lab::analyses::OTHER_RECIPE);

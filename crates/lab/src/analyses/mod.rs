@@ -28,7 +28,7 @@ use crate::networks::models;
 
 pub use glossary::{Term, glossary};
 pub use kit::lab::Lab;
-pub use kit::names::OTHER_RECIPE;
+pub use kit::names::{OTHER_RECIPE, OTHER_START};
 pub use kit::notebook::Notebook;
 pub use rows::beyond::{n2_emergence as emergence, n3_ablations as ablations};
 

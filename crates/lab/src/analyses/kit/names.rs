@@ -5,6 +5,8 @@ use crate::networks::models::{MINIATURE, Recipe};
 
 /// What is said of a network named after one of the paper's that was trained otherwise.
 pub const OTHER_RECIPE: &str = "fast recipe";
+/// What a claim says of a network of the paper's recipe that began otherwise.
+pub const OTHER_START: &str = "another start";
 /// How the names of the same training from other seeds begin.
 const SEED: &str = "seed";
 
@@ -38,6 +40,7 @@ pub fn with_recipe(names: &[&str], others: &[(&str, Recipe)]) -> String {
     for (name, recipe) in said {
         let words = match recipe {
             Recipe::Other(_) => OTHER_RECIPE.to_string(),
+            Recipe::Start(_) => OTHER_START.to_string(),
             Recipe::Cut { steps, of } => format!("{} of {} steps", grouped(*steps), grouped(*of)),
         };
         match groups.iter_mut().find(|(known, _)| *known == words) {
@@ -119,6 +122,8 @@ mod tests {
         let cut = ("r2", Recipe::Cut { steps: 425_000, of: 500_001 });
         assert_eq!(with_recipe(&["r4"], &[]), "R4");
         assert_eq!(with_recipe(&["r4"], &[fast("r4")]), "R4 (fast recipe)");
+        let start = ("r7", Recipe::Start(" from layers of unit gain"));
+        assert_eq!(with_recipe(&["r7"], &[start]), "R7 (another start)");
         assert_eq!(with_recipe(&["r1", "r7"], &[fast("r7")]), "R1 and R7 (R7: fast recipe)");
         assert_eq!(with_recipe(&["r2"], std::slice::from_ref(&cut)), "R2 (425,000 of 500,001 steps)");
         let both = with_recipe(&["r2", "r4"], &[cut, fast("r4")]);

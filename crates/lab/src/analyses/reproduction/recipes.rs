@@ -15,6 +15,9 @@ pub struct Trained {
     pub other: Option<String>,
     /// Whether it was the paper's way, but not to its end.
     pub cut: bool,
+    /// Whether it was the paper's way, but from another start.
+    #[serde(default)]
+    pub other_start: bool,
 }
 
 impl Trained {
@@ -27,7 +30,9 @@ impl Trained {
         let trained = |name: &str| {
             let other = lab.other_recipe(name);
             let cut = matches!(other, Some(Recipe::Cut { .. }));
-            Trained { network: names::of(&[name]), other: other.map(|recipe| recipe.to_string()), cut }
+            let other_start = matches!(other, Some(Recipe::Start(_)));
+            let other = other.map(|recipe| recipe.to_string());
+            Trained { network: names::of(&[name]), other, cut, other_start }
         };
         asked.into_iter().map(trained).collect()
     }

@@ -81,13 +81,15 @@ impl TrainingSpec {
             Optimiser::Adam => "Adam",
             Optimiser::Muon => "Muon",
         };
-        let start = match self.start {
-            Start::Usual => "",
-            Start::PassThrough => " from pass-through layers",
-            Start::UnitGain => " from layers of unit gain",
-        };
-        let words = format!("{optimiser} at {:e} in {} steps{start}", self.rate, grouped(self.steps));
+        let words =
+            format!("{optimiser} at {:e} in {} steps{}", self.rate, grouped(self.steps), self.start.words());
         (!same).then_some(words)
+    }
+
+    /// The start, in words, where that is all that differs from the paper's recipe.
+    pub fn other_start_than_the_papers(&self) -> Option<&'static str> {
+        let usual = TrainingSpec { start: Start::Usual, ..self.clone() };
+        (self.start != Start::Usual && usual.other_than_the_papers().is_none()).then(|| self.start.words())
     }
 }
 
@@ -119,6 +121,17 @@ pub enum Start {
     PassThrough,
     /// LSTM layers above the first begin with weights that keep the size of the signal.
     UnitGain,
+}
+
+impl Start {
+    /// What it begins with, to follow a recipe; nothing where that is usual.
+    fn words(self) -> &'static str {
+        match self {
+            Start::Usual => "",
+            Start::PassThrough => " from pass-through layers",
+            Start::UnitGain => " from layers of unit gain",
+        }
+    }
 }
 
 /// What moves the weights.

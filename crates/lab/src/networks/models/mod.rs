@@ -39,6 +39,8 @@ pub const RECORDED: usize = 1280;
 pub enum Recipe {
     /// Another way, in words: `Muon at 1.5e-3 in 8,000 steps`.
     Other(String),
+    /// The paper's way from another start, in words: ` from layers of unit gain`.
+    Start(&'static str),
     /// The paper's way, but not to its end.
     Cut {
         /// Steps taken.
@@ -52,6 +54,7 @@ impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Recipe::Other(words) => f.write_str(words),
+            Recipe::Start(words) => write!(f, "the paper's recipe{words}"),
             Recipe::Cut { steps, of } => {
                 write!(f, "{} of the {} steps of the paper's recipe", grouped(*steps), grouped(*of))
             }
@@ -147,7 +150,9 @@ impl Networks for Models {
 
     fn other_recipe(&self, name: &str) -> Option<Recipe> {
         let dir = self.directory(name);
-        let other = read_plan(&dir).ok()?.training.other_than_the_papers().map(Recipe::Other);
+        let training = read_plan(&dir).ok()?.training;
+        let start = training.other_start_than_the_papers().map(Recipe::Start);
+        let other = start.or(training.other_than_the_papers().map(Recipe::Other));
         let card = Card::read(&dir).ok();
         let cut = card.and_then(|card| Some(Recipe::Cut { steps: card.steps, of: card.steps_asked? }));
         other.or(cut)
