@@ -101,7 +101,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let spinner = progress::spinner("preparing");
     let found = plan.run(&|what| spinner.set_message(what.to_string()))?.noting(notes);
     spinner.suspend(|| found.notes.iter().for_each(|note| eprintln!("note: {note}")));
-    let (mut findings, result) = (found.findings(&plan), found.json(&plan));
+    let (mut findings, result) = (found.findings(), found.json(&plan));
     spinner.set_message("drawing");
     findings.seconds = start.elapsed().as_secs_f64();
     let about = About {

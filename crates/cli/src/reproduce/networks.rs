@@ -1,7 +1,7 @@
 //! Networks that are trained before anything is measured: the miniature of `--quick`, all of them for `--from-scratch`.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use lab::analyses::reproduction::{PROMPTS, QUICK_PROMPTS, Reproduction, ToTrain}
 use lab::networks::experiment::Experiment;
 use lab::networks::models::PaperNetwork;
 use lab::networks::runs;
+use lab::program::Program;
 
 use super::ReproduceArgs;
 use crate::device::DeviceArgs;
@@ -117,11 +118,11 @@ impl Training<'_> {
 
     /// The verb `iclab train` as a process of its own: it has the display, the devices and the way to stop.
     fn train(&self, experiments: &[&PathBuf]) -> Result<()> {
-        let program = std::env::current_exe().map_err(Error::file("find", "iclab"))?;
-        let mut command = Command::new(&program);
+        let program = Program::running().map_err(Error::file("find", "iclab"))?;
+        let mut command = program.command();
         command.arg("train").args(experiments).arg("--runs").arg(self.runs).args(self.device.arguments());
         command.stdin(Stdio::null()).stdout(Stdio::null()).env(PATIENT_VARIABLE, "1");
-        *trainer() = Some(command.spawn().map_err(Error::file("start", &program))?);
+        *trainer() = Some(command.spawn().map_err(Error::file("start", &program.file))?);
         loop {
             // Not under the lock while waiting: a request to stop takes the trainer away, and then ends this process.
             let done = trainer().as_mut().and_then(|child| child.try_wait().transpose());
@@ -139,7 +140,7 @@ impl Training<'_> {
                         "training failed, as said above; what was trained is kept".into(),
                     ));
                 }
-                Some(Err(error)) => return Err(Error::file("wait for", &program)(error)),
+                Some(Err(error)) => return Err(Error::file("wait for", &program.file)(error)),
                 None => std::thread::sleep(Duration::from_millis(50)),
             }
         }

@@ -3,6 +3,8 @@
 use lab::networks::sweeps::slurm::{self, Submission};
 use lab::networks::sweeps::{SweepFolder, counts, survey};
 
+use lab::program::Program;
+
 use super::RunArgs;
 use crate::error::{Error, Result};
 
@@ -26,7 +28,7 @@ pub fn run(args: &RunArgs, folder: &SweepFolder) -> Result<()> {
         println!("nothing to submit{}", if failed { " (--retry submits failed points)" } else { "" });
         return Ok(());
     }
-    let program = std::env::current_exe();
+    let program = Program::running();
     let program = program.map_err(|e| Error::Usage(format!("cannot find this program: {e}")))?;
     let arguments = args.device.arguments();
     let submission =

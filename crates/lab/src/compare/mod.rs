@@ -1,5 +1,6 @@
 //! Two learners side by side: similarity at every pair of steps → best matches → rate. [`Comparison`] holds all of it.
 
+pub mod between;
 pub(crate) mod constructed;
 pub mod forgetting;
 pub mod matching;
@@ -16,6 +17,7 @@ use crate::compare::similarity::{Heatmap, InducedWeights, Metric, View, of_error
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::Result;
+use crate::findings::numbers::counted;
 use crate::learners::Trajectory;
 use crate::registry::Id;
 use crate::solvers;
@@ -49,6 +51,8 @@ pub struct Comparison {
     pub floor: f64,
     /// What a reader should know beside the numbers, in full sentences.
     pub notes: Vec<String>,
+    /// On what they were compared, in words.
+    pub data: String,
     range: Option<(u64, u64)>,
     seed: Option<Seed>,
 }
@@ -57,7 +61,8 @@ impl Comparison {
     /// Best matches of a map and their rate over all steps, without intervals.
     pub fn new(map: Heatmap) -> Comparison {
         let (matching, floor) = (best_match(&map), map.similarity_floor());
-        Comparison { map, matching, fit: None, floor, notes: Vec::new(), range: None, seed: None }
+        let data = counted(map.prompts(), "prompt", "prompts");
+        Comparison { map, matching, fit: None, floor, notes: Vec::new(), data, range: None, seed: None }
             .over((0, u64::MAX))
     }
 
@@ -96,6 +101,11 @@ impl Comparison {
     pub fn named(mut self, a: &str) -> Comparison {
         self.map.a.learner = Id { name: a.into(), given: Default::default() };
         self
+    }
+
+    /// The same with other words for what they were compared on.
+    pub fn on(self, data: String) -> Comparison {
+        Comparison { data, ..self }
     }
 
     /// The same with more that a reader should know.

@@ -5,16 +5,18 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::Comparison;
+use super::between::{Between, Compared};
 use super::constructed::as_constructed;
-use super::similarity::{Metric, View, induced_weights, of_errors, of_weights};
+use super::similarity::Metric;
 use crate::Progress;
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::findings::numbers::counted;
+use crate::learners;
 use crate::learners::planned::{self, OWN, Sampled, Source};
 use crate::learners::steps::Steps;
 use crate::learners::task::KnownTask;
-use crate::learners::{self, Learner};
 use crate::networks::experiment::TaskSpec;
 
 /// How learners are compared.
@@ -40,7 +42,7 @@ impl Measure {
         (Measure::L2w, "l2w", "Root mean square difference of induced weights"),
     ];
 
-    fn metric(self) -> Metric {
+    pub(super) fn metric(self) -> Metric {
         match self {
             Measure::Sime | Measure::Simw => Metric::Cosine,
             Measure::L2e | Measure::L2w => Metric::Distance,
@@ -158,48 +160,39 @@ impl Plan {
         let steps =
             [planned::steps(&self.steps_a, &*a.learner)?, planned::steps(&self.steps_b, &*b.learner)?];
         [self.steps_a, self.steps_b] = steps.clone().map(|steps| steps.to_string());
-        let sides = [(&*a.learner, &steps[0]), (&*b.learner, &steps[1])];
-        let found = match prompts {
-            Some(prompts) => self.by_errors(&prompts, sides, tell)?,
-            None => self.by_weights(sides, tell)?,
+        let between = Between {
+            sides: [Compared::Learner(&*a.learner, &steps[0]), Compared::Learner(&*b.learner, &steps[1])],
+            measure: self.measure,
+            from: self.from,
+            seed: Seed(self.task.seed),
         };
-        tell("resampling prompts");
-        let found = found.resampled(Seed(self.task.seed));
-        let notes = [a.notes, b.notes, found.left_out_words().into_iter().collect()].concat();
-        Ok(found.noting(notes))
+        let found = match &prompts {
+            Some(prompts) => between.on(prompts, tell)?,
+            None => between.on_queries(&self.task.task()?, self.count()?, self.queries, tell)?,
+        };
+        let notes = [a.notes, b.notes, found.notes.clone()].concat();
+        let data = self.data(found.map.prompts());
+        Ok(Comparison { notes, data, ..found })
     }
 
-    fn by_errors(&self, prompts: &Prompts, sides: Sides, tell: Progress) -> Result<Comparison> {
-        let [a, b] = sides.map(|(learner, steps)| {
-            tell(&format!("{} on {} prompts", learner.id(), prompts.count()));
-            learner.trajectory(prompts, steps)
-        });
-        let view = View { first: self.from };
-        Ok(Comparison::new(of_errors(&a?, &b?, prompts, view, self.measure.metric())?))
-    }
-
-    fn by_weights(&self, sides: Sides, tell: Progress) -> Result<Comparison> {
-        let Source::Count(count) = self.source()? else {
-            return Err(Error::BadData(format!(
+    /// How many prompts are asked fresh queries.
+    fn count(&self) -> Result<usize> {
+        match self.source()? {
+            Source::Count(count) => Ok(count),
+            Source::File(_) => Err(Error::BadData(format!(
                 "induced weights need fresh queries from the distribution of the prompts, which the file {} does not tell; \
                  accepted: --prompts COUNT, or --measure sime or l2e",
                 self.prompts
-            )));
-        };
-        let task = self.task.task()?;
-        if self.from == 0 || self.from >= task.points {
-            let last = task.points - 1;
-            let why = format!("--from {} with induced weights; accepted: 1 to {last}", self.from);
-            return Err(Error::BadData(why));
+            ))),
         }
-        let lengths = (self.from..task.points).collect();
-        let questions = task.questions(Seed(self.task.seed), "eval", 0, count, lengths, self.queries);
-        let [a, b] = sides.map(|(learner, steps)| {
-            tell(&format!("weights of {}", learner.id()));
-            induced_weights(learner, &questions, steps)
-        });
-        Ok(Comparison::new(of_weights(&a?, &b?, self.measure.metric())))
+    }
+
+    /// What is compared on, in words.
+    fn data(&self, prompts: usize) -> String {
+        let prompts = counted(prompts, "prompt", "prompts");
+        match self.prompts.ends_with(".npz") {
+            true => format!("{prompts} of {}", self.prompts),
+            false => self.task.words(&prompts),
+        }
     }
 }
-
-type Sides<'a> = [(&'a dyn Learner, &'a Steps); 2];

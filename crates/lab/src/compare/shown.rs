@@ -6,15 +6,14 @@ use super::Comparison;
 use super::plan::Plan;
 use super::rates::{BEYOND_DOUBT, RateFit, Shape, Trend};
 use super::similarity::Metric;
-use crate::findings::numbers::counted;
 use crate::findings::{
     Axis, Figure, Findings, HeatmapPanel, LinesPanel, Panel, Scale, Series, Stroke, Table,
 };
 
 impl Comparison {
     /// Everything a page about it shows.
-    pub fn findings(&self, plan: &Plan) -> Findings {
-        let summary = self.summary(plan);
+    pub fn findings(&self) -> Findings {
+        let summary = self.summary();
         let mut figures = vec![Figure {
             id: "map".into(),
             title: format!("{} of every pair of steps", self.map.label),
@@ -123,14 +122,9 @@ impl Comparison {
         })
     }
 
-    fn summary(&self, plan: &Plan) -> String {
-        let (label, prompts) = (self.map.label, counted(self.map.prompts(), "prompt", "prompts"));
-        let task = &plan.task;
-        let data = if plan.prompts.ends_with(".npz") {
-            format!("{prompts} of {}", plan.prompts)
-        } else {
-            format!("{} on {} inputs, d={}, {prompts}", task.function, task.inputs, task.dim)
-        };
+    /// How they were compared, and what came of it, in words.
+    pub fn summary(&self) -> String {
+        let (label, data) = (self.map.label, &self.data);
         format!(
             "{label}, {data}. {} Floor, with both at their last steps: {label} {:.4}.",
             self.describe(),

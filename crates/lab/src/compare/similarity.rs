@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
-use crate::learners::{Learner, Trajectory, Unit};
+use crate::learners::{Learner, Predictions, Trajectory, Unit};
 use crate::linalg::{dot, left_inverse, matvec, norm};
 use crate::registry::Id;
 use crate::solvers;
@@ -118,6 +118,17 @@ pub fn of_errors(
     view: View,
     metric: Metric,
 ) -> Result<Heatmap> {
+    of_predictions(a.into(), b.into(), prompts, view, metric)
+}
+
+/// The same of predictions wherever they lie.
+pub fn of_predictions(
+    a: Predictions,
+    b: Predictions,
+    prompts: &Prompts,
+    view: View,
+    metric: Metric,
+) -> Result<Heatmap> {
     let points = prompts.points();
     if view.first >= points {
         return Err(Error::BadData(format!(
@@ -125,13 +136,15 @@ pub fn of_errors(
             view.first
         )));
     }
-    for side in [a, b] {
-        if side.values.dim() != (side.steps.len(), prompts.count(), points) {
-            return Err(Error::BadData(format!("{} was evaluated on other prompts", side.learner)));
+    for (learner, steps, shape) in
+        [(a.learner, a.steps, a.values.dim()), (b.learner, b.steps, b.values.dim())]
+    {
+        if shape != (steps.len(), prompts.count(), points) {
+            return Err(Error::BadData(format!("{learner} was evaluated on other prompts")));
         }
     }
     // Vectors [b, s, t]: one block per prompt.
-    let errors = |side: &Trajectory| {
+    let errors = |side: &Predictions| {
         let errors = &side.values - &prompts.ys.view().insert_axis(Axis(0));
         errors
             .slice(ndarray::s![.., .., view.first..])
@@ -143,10 +156,10 @@ pub fn of_errors(
         Metric::Cosine => "SimE",
         Metric::Distance => "RMS distance of errors",
     };
-    Ok(compare(side(a), side(b), errors(a).view(), errors(b).view(), 1, metric, label))
+    Ok(compare(side(&a), side(&b), errors(&a).view(), errors(&b).view(), 1, metric, label))
 }
 
-fn side(t: &Trajectory) -> Side {
+fn side(t: &Predictions) -> Side {
     Side { learner: t.learner.clone(), unit: t.unit, steps: t.steps.clone() }
 }
 

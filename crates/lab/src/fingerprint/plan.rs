@@ -107,8 +107,19 @@ pub struct Against {
 impl Plan {
     /// A plan with the names written out. Also what the user should know of that, in full sentences.
     pub fn new(wish: Wish) -> Result<(Plan, Vec<String>)> {
-        let mut notes: Vec<String> = planned::note_on(&wish.learner)?.into_iter().collect();
+        let notes: Vec<String> = planned::note_on(&wish.learner)?.into_iter().collect();
         let learner = learners::resolve(&wish.learner)?;
+        let task = wish.task.clone().or(task_of(&learner)?);
+        Plan::of(Wish { learner, task, ..wish }, notes)
+    }
+
+    /// The same for a learner that has no name to be found by: its task is the wish's, or the paper's.
+    pub fn of_unnamed(wish: Wish) -> Result<(Plan, Vec<String>)> {
+        Plan::of(wish, Vec::new())
+    }
+
+    fn of(wish: Wish, mut notes: Vec<String>) -> Result<(Plan, Vec<String>)> {
+        let learner = wish.learner;
         let names = match wish.against.is_empty() {
             true => AGAINST.iter().map(|(name, _)| name.to_string()).collect(),
             false => wish.against,
@@ -127,7 +138,7 @@ impl Plan {
                 against.push(Against { name, steps });
             }
         }
-        let task = Sampled::new(wish.task.or(task_of(&learner)?).or_usual(), wish.seed);
+        let task = Sampled::new(wish.task.or_usual(), wish.seed);
         let mut pairs = wish.pairs;
         pairs.sort_unstable();
         pairs.dedup();
@@ -158,21 +169,35 @@ impl Plan {
         let (dim, points) =
             file.as_ref().map_or((self.task.dim, self.task.points), |p| (p.dim(), p.points()));
         let spec = TaskSpec { dim, points, ..self.task.spec() };
-        let Resolved { learner, mut notes } = learners::build_for(&self.learner, Some(&spec), tell)?;
-        let steps = planned::steps(&self.steps, &*learner)?;
+        let Resolved { learner, notes } = learners::build_for(&self.learner, Some(&spec), tell)?;
+        let mut found = self.run_on(&*learner, file, tell)?;
+        found.notes.splice(0..0, notes);
+        Ok(found)
+    }
+
+    /// The same of a learner that is there, by some prompts or by sampled ones.
+    pub fn run_on(
+        &mut self,
+        learner: &dyn Learner,
+        prompts: Option<Prompts>,
+        tell: Progress,
+    ) -> Result<Identified> {
+        let (dim, points) =
+            prompts.as_ref().map_or((self.task.dim, self.task.points), |p| (p.dim(), p.points()));
+        let spec = TaskSpec { dim, points, ..self.task.spec() };
+        let steps = planned::steps(&self.steps, learner)?;
         self.steps = steps.to_string();
-        let (asked, few, how) = self.asked(&*learner, file, (dim, points))?;
-        notes.extend(how);
+        let (asked, few, mut notes) = self.asked(learner, prompts, (dim, points))?;
         asked.check_knots(self.knots)?;
 
         tell(&format!("{} on {}", learner.id(), counted(asked.prompts(), "prompt", "prompts")));
-        let answers = asked.ask(&*learner, &steps)?;
+        let answers = asked.ask(learner, &steps)?;
         let (asked, units) = by_unit(asked, &answers, self.knots)?;
         let unit = *self.unit.get_or_insert(units.best());
         let asked = asked.rescaled(unit);
         tell("resampling prompts");
         let options = Options { knots: self.knots, seed: Seed(self.task.seed) };
-        let fingerprint = Fingerprint::from_answers(&*learner, &answers, &asked, &options)?;
+        let fingerprint = Fingerprint::from_answers(learner, &answers, &asked, &options)?;
         notes.extend(fingerprint.lengths.iter().filter_map(|after| left_out(after, dim)));
         let (naming, curves, cut) = self.named(&answers, &asked, &fingerprint, &spec, tell)?;
         notes.extend(cut);
@@ -181,7 +206,7 @@ impl Plan {
             Some(few) => {
                 tell("trying linearity");
                 let pairs = asked.lengths[asked.lengths.len() - 1];
-                Some(Linearity::of(&*learner, &steps, &few, pairs, options.seed)?)
+                Some(Linearity::of(learner, &steps, &few, pairs, options.seed)?)
             }
         };
         Ok(Identified { fingerprint, naming, linearity, curves, unit, units, notes })
@@ -199,9 +224,11 @@ impl Plan {
             self.prompts = recorded.unwrap_or(PROMPTS).to_string();
         }
         let pairs = self.pairs.get_or_insert_with(|| usual_pairs(dim, points)).clone();
-        let source = Source::read(&self.prompts)?;
         if recorded.is_some() {
-            let prompts = file.map_or_else(|| source.prompts(&self.task, &[&self.learner]), Ok)?;
+            let prompts = match file {
+                Some(prompts) => prompts,
+                None => Source::read(&self.prompts)?.prompts(&self.task, &[&self.learner])?,
+            };
             let note = format!(
                 "{} answers no fresh queries, its predictions being recorded: filters are taken from the next point of {}, \
                  one query each. Degrees, the share outside of what was read and linearity need more, and are left out.",
@@ -214,19 +241,21 @@ impl Plan {
         if queries == 0 {
             return Err(Error::BadData("0 queries per prompt; accepted: at least 1".into()));
         }
-        let (questions, mut notes) = match (file, source) {
-            (None, Source::Count(count)) => {
-                let seed = Seed(self.task.seed);
+        let seed = Seed(self.task.seed);
+        let (questions, mut notes) = match file {
+            None => {
+                let Source::Count(count) = Source::read(&self.prompts)? else {
+                    unreachable!("a file of prompts was read before");
+                };
                 (self.task.task()?.questions(seed, "eval", 0, count, pairs, queries), Vec::new())
             }
-            (file, source) => {
-                let prompts = file.map_or_else(|| source.prompts(&self.task, &[]), Ok)?;
+            Some(prompts) => {
                 let note = format!(
-                    "{source} does not tell the distribution of its inputs: queries are normal, of the inputs' root mean \
-                     square {:.3}.",
+                    "{} does not tell the distribution of its inputs: queries are normal, of the inputs' root mean square {:.3}.",
+                    self.prompts,
                     prompts.input_size()
                 );
-                (Questions::normal(prompts, pairs, queries, Seed(self.task.seed)), vec![note])
+                (Questions::normal(prompts, pairs, queries, seed), vec![note])
             }
         };
         if queries < 2 * dim {

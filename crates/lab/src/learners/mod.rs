@@ -10,7 +10,7 @@ pub use resolve::{Resolved, build, build_for, resolve};
 
 use std::fmt;
 
-use ndarray::{Array2, Array3, Array4};
+use ndarray::{Array2, Array3, Array4, ArrayView3};
 use serde::{Deserialize, Serialize};
 
 use crate::data::prompts::{Prompts, Questions};
@@ -102,6 +102,32 @@ pub struct Trajectory {
     pub values: Array3<f64>,
     /// What happened at each recorded step.
     pub outcomes: Vec<Outcome>,
+}
+
+/// The same wherever the numbers lie, such as in an array of another program.
+#[derive(Clone, Copy, Debug)]
+pub struct Predictions<'a> {
+    /// Whose.
+    pub learner: &'a Id,
+    /// What a step is.
+    pub unit: Unit,
+    /// The steps that were recorded.
+    pub steps: &'a Steps,
+    /// As [`Trajectory::values`].
+    pub values: ArrayView3<'a, f64>,
+}
+
+impl Predictions<'_> {
+    /// The same for a shorter time.
+    pub fn view(&self) -> Predictions<'_> {
+        Predictions { values: self.values.view(), ..*self }
+    }
+}
+
+impl<'a> From<&'a Trajectory> for Predictions<'a> {
+    fn from(t: &'a Trajectory) -> Predictions<'a> {
+        Predictions { learner: &t.learner, unit: t.unit, steps: &t.steps, values: t.values.view() }
+    }
 }
 
 /// What happened at one step, over all prompts. Divergence is data, not an error.

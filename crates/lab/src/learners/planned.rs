@@ -105,6 +105,11 @@ impl Sampled {
         TaskSpec { function, inputs, dim, points }
     }
 
+    /// So many prompts of it: `linear on gaussian inputs, d=20, 64 prompts`.
+    pub fn words(&self, prompts: &str) -> String {
+        format!("{} on {} inputs, d={}, {prompts}", self.function, self.inputs, self.dim)
+    }
+
     /// The task it describes.
     pub fn task(&self) -> Result<Task> {
         Task::new(&self.function, &self.inputs, self.dim, self.points)

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::adam;
 use super::gram::Gram;
+use super::outside::add_last;
 use super::pass::{GROUP, LANES, PromptRunner, per_thread};
 use super::read::{ReadOut, ReadPoint};
 use crate::Progress;
@@ -102,15 +103,29 @@ impl HeldOut {
 }
 
 /// Sums over prompts, one per layer: what read-outs are solved from and judged by.
-struct LayerSums {
-    all: Vec<Gram>,
+pub(super) struct LayerSums {
+    pub all: Vec<Gram>,
     /// Over the last position of each prompt; only where read-outs are judged.
-    last: Vec<Gram>,
+    pub last: Vec<Gram>,
     /// Squared errors of the trained read-out, all positions and last positions.
     trained: [f64; 2],
 }
 
 impl LayerSums {
+    /// No prompts yet, of layers so wide.
+    pub fn new(widths: &[usize], judging: bool) -> LayerSums {
+        let grams = || widths.iter().map(|width| Gram::new(*width)).collect();
+        LayerSums { all: grams(), last: if judging { grams() } else { Vec::new() }, trained: [0.0; 2] }
+    }
+
+    /// How good a read-out of a layer is on these prompts.
+    pub fn judge(&self, layer: usize, affine: &[f64], dim: usize) -> HeldOut {
+        HeldOut {
+            mean_loss: self.all[layer].loss(affine),
+            last_error: self.last[layer].loss(affine) / dim as f64,
+        }
+    }
+
     fn merge(&mut self, other: &LayerSums) {
         let add = |to: &mut [Gram], from: &[Gram]| to.iter_mut().zip(from).for_each(|(a, b)| a.merge(b));
         add(&mut self.all, &other.all);
@@ -150,16 +165,16 @@ pub fn fit(
     progress(&format!("reading {} held-out prompts", options.held_out));
     let held_out = fitter.sums("probe/held-out", 0..options.held_out, LANES, true)?;
     let held_out = merged(held_out);
-    let judge = |layer: usize, affine: &[f64]| HeldOut {
-        mean_loss: held_out.all[layer].loss(affine),
-        last_error: held_out.last[layer].loss(affine) / task.dim as f64,
-    };
+    let judge = |layer: usize, affine: &[f64]| held_out.judge(layer, affine, task.dim);
     let trained = HeldOut {
         mean_loss: held_out.trained[0] / held_out.all[0].count() as f64,
         last_error: held_out.trained[1] / held_out.last[0].count() as f64 / task.dim as f64,
     };
     let (affine, prompts, why) = match options.method {
-        Method::LeastSquares => fitter.choose(options.prompts, trained, &judge, progress)?,
+        Method::LeastSquares => {
+            let more = |prompts: Range<usize>| Ok(merged(fitter.sums("probe", prompts, LANES, false)?));
+            choose(&more, options.prompts, Some(trained), layers, &judge, progress)?
+        }
         Method::Adam => {
             let prompts = options.prompts.unwrap_or(FIRST);
             progress(&format!("fitting to {prompts} prompts"));
@@ -197,60 +212,67 @@ fn merged(sums: Vec<LayerSums>) -> LayerSums {
     all
 }
 
-impl Fitter<'_> {
-    /// Least-squares read-outs, the number of prompts behind them, and why so many.
-    fn choose(
-        &self,
-        asked: Option<usize>,
-        trained: HeldOut,
-        judge: &dyn Fn(usize, &[f64]) -> HeldOut,
-        progress: Progress,
-    ) -> Result<(Vec<Vec<f64>>, usize, String)> {
-        let last = self.points.len() - 1;
-        let mut done = 0;
-        let mut count = asked.unwrap_or(FIRST);
-        let mut sums: Option<LayerSums> = None;
-        let mut before: Option<HeldOut> = None;
-        loop {
-            progress(&format!("fitting to {count} prompts"));
-            let more = merged(self.sums("probe", done..count, LANES, false)?);
-            match &mut sums {
-                Some(sums) => sums.merge(&more),
-                None => sums = Some(more),
-            }
-            done = count;
-            let grams = &sums.as_ref().expect("summed above").all;
-            let solve = |(layer, gram): (usize, &Gram)| {
-                gram.solve().ok_or_else(|| {
-                    Error::BadData(format!(
-                        "the states of layer {layer} are not finite, so nothing can be read from them"
-                    ))
-                })
-            };
-            let affine: Vec<Vec<f64>> = grams.iter().enumerate().map(solve).collect::<Result<_>>()?;
-            let now = judge(last, &affine[last]);
-            let percent = TOLERANCE * 100.0;
-            let why = if asked.is_some() {
-                Some("as asked".into())
-            } else if now.within(TOLERANCE, trained) {
-                Some(format!(
-                    "the last layer's read-out is within {percent} % of the trained one on held-out prompts"
-                ))
-            } else if before.is_some_and(|before| before.within(HELP, now)) {
-                Some("the last doubling no longer helped".into())
-            } else if 2 * count > MOST {
-                Some("the most that are tried".into())
-            } else {
-                None
-            };
-            if let Some(why) = why {
-                return Ok((affine, count, why));
-            }
-            before = Some(now);
-            count *= 2;
-        }
-    }
+/// Least-squares read-outs of all layers.
+pub(super) fn solve_all(grams: &[Gram]) -> Result<Vec<Vec<f64>>> {
+    let solve = |(layer, gram): (usize, &Gram)| {
+        gram.solve().ok_or_else(|| {
+            Error::BadData(format!(
+                "the states of layer {layer} are not finite, so nothing can be read from them"
+            ))
+        })
+    };
+    grams.iter().enumerate().map(solve).collect()
+}
 
+/// Least-squares read-outs, the number of prompts behind them, and why so many: as many as are asked for, or doubled until
+/// that of the `last` layer is as good as the trained one, where there is one, or doubling no longer helps.
+pub(super) fn choose(
+    sums: &dyn Fn(Range<usize>) -> Result<LayerSums>,
+    asked: Option<usize>,
+    trained: Option<HeldOut>,
+    last: usize,
+    judge: &dyn Fn(usize, &[f64]) -> HeldOut,
+    progress: Progress,
+) -> Result<(Vec<Vec<f64>>, usize, String)> {
+    let mut count = asked.unwrap_or(FIRST);
+    let mut before: Option<HeldOut> = None;
+    progress(&format!("fitting to {count} prompts"));
+    let mut all = sums(0..count)?;
+    loop {
+        let affine = solve_all(&all.all)?;
+        let now = judge(last, &affine[last]);
+        let percent = TOLERANCE * 100.0;
+        let why = if asked.is_some() {
+            Some("as asked".into())
+        } else if trained.is_some_and(|trained| now.within(TOLERANCE, trained)) {
+            Some(format!(
+                "the last layer's read-out is within {percent} % of the trained one on held-out prompts"
+            ))
+        } else if before.is_some_and(|before| before.within(HELP, now)) {
+            Some("the last doubling no longer helped".into())
+        } else if 2 * count > MOST {
+            Some("the most that are tried".into())
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            return Ok((affine, count, why));
+        }
+        before = Some(now);
+        progress(&format!("fitting to {} prompts", 2 * count));
+        all.merge(&sums(count..2 * count)?);
+        count *= 2;
+    }
+}
+
+/// What read-outs should predict `[b, t]`: the predictions of the best algorithm where it is known, else the labels.
+pub(super) fn best_predictions(best: Option<&str>, prompts: &Prompts) -> Result<Array2<f64>> {
+    let Some(best) = best else { return Ok(prompts.ys.clone()) };
+    let found = solvers::build(best)?.trajectory(prompts, &Steps::single(1))?;
+    Ok(found.values.index_axis_move(ndarray::Axis(0), 0))
+}
+
+impl Fitter<'_> {
     /// Sums over prompts of a stream, in `pieces` of about the same size.
     fn sums(
         &self,
@@ -261,15 +283,12 @@ impl Fitter<'_> {
     ) -> Result<Vec<LayerSums>> {
         let size = prompts.len().div_ceil(pieces).next_multiple_of(GROUP);
         let pieces = prompts.len().div_ceil(size);
-        let width = self.weights.network.width();
-        let grams = |count| vec![Gram::new(width); count];
+        let widths = vec![self.weights.network.width(); self.points.len()];
         per_thread(
             pieces,
             || (PromptRunner::new(self.weights, &[]), Vec::new()),
             |(reader, rows), piece| {
-                let judged = if judging { self.points.len() } else { 0 };
-                let mut sums =
-                    LayerSums { all: grams(self.points.len()), last: grams(judged), trained: [0.0; 2] };
+                let mut sums = LayerSums::new(&widths, judging);
                 let first = prompts.start + piece * size;
                 for first in (first..(first + size).min(prompts.end)).step_by(GROUP) {
                     let count = GROUP.min(prompts.end - first);
@@ -289,7 +308,8 @@ impl Fitter<'_> {
         rows: &mut Vec<f64>,
         judging: bool,
     ) -> Result<()> {
-        let targets = if judging { prompts.ys.clone() } else { self.targets(prompts)? };
+        let targets =
+            if judging { prompts.ys.clone() } else { best_predictions(self.best.as_deref(), prompts)? };
         let width = self.weights.network.width();
         let (size, points) = (width + 2, prompts.points());
         let runner = reader.run(prompts)?;
@@ -301,9 +321,7 @@ impl Fitter<'_> {
             }
             sums.all[layer].add(rows);
             if judging {
-                rows.chunks_exact(points * size).for_each(|prompt| {
-                    sums.last[layer].add(&prompt[(points - 1) * size..]);
-                });
+                add_last(&mut sums.last[layer], rows, points, size);
             }
         }
         for (i, (p, y)) in runner.predictions().iter().zip(&prompts.ys).enumerate() {
@@ -314,12 +332,5 @@ impl Fitter<'_> {
             }
         }
         Ok(())
-    }
-
-    /// What read-outs should predict `[b, t]`: the best prediction where it is known, else the label.
-    fn targets(&self, prompts: &Prompts) -> Result<Array2<f64>> {
-        let Some(best) = &self.best else { return Ok(prompts.ys.clone()) };
-        let found = solvers::build(best)?.trajectory(prompts, &Steps::single(1))?;
-        Ok(found.values.index_axis_move(ndarray::Axis(0), 0))
     }
 }

@@ -7,6 +7,7 @@
 //! pass (prompts through the network) → gram (sums of states) → fit (read-outs) → read (predictions) → Probed, a learner
 //! load: a run or checkpoint with its read-outs     saved: read-outs beside a checkpoint     learner: `run:DIR,ablate=zero:7`
 //! ablation: layers and heads replaced by zero or their mean        adam: the paper's way to fit        shown: as tables
+//! outside: networks that another program runs
 //! ```
 
 mod ablation;
@@ -16,6 +17,7 @@ mod gram;
 mod learner;
 mod load;
 mod outputs;
+mod outside;
 mod pass;
 mod read;
 mod saved;
@@ -33,6 +35,7 @@ pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
 pub use learner::{NamedNetwork, SETTINGS, build};
 pub use load::{LoadedNetwork, LoadedProbe, load, usual_task};
 pub use outputs::{OUTPUT_TOLERANCE, OutputDifference, read_outputs};
+pub use outside::{Body, FitTo, ReadBody};
 pub use read::{ReadOut, ReadPoint};
 pub use shown::{LayerLook, LayerTable, over_training, without_parts};
 

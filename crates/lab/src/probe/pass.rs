@@ -10,6 +10,7 @@ use rayon::ThreadPoolBuilder;
 
 use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::networks::{Weights, tokens};
 
 /// Prompts that a thread carries through the network together: few enough that states stay in its caches from one
@@ -35,6 +36,7 @@ pub fn per_thread<W, T: Send>(
         loop {
             let piece = next.fetch_add(1, Ordering::Relaxed);
             let Some(place) = results.get(piece) else { break };
+            interrupt::look();
             let result = work(&mut worker, piece);
             if result.is_err() {
                 next.store(pieces, Ordering::Relaxed); // nobody needs the rest

@@ -95,6 +95,11 @@ impl ReadOut {
         }
     }
 
+    /// Reads one state as it is.
+    pub fn value(&self, row: &[f32]) -> f64 {
+        self.bias + mixed_dot(&self.weights, row)
+    }
+
     /// Reads the states of a layer into `out`, one number for each prediction.
     pub fn read(&self, states: &impl HiddenStates, layer: usize, out: &mut [f64]) {
         let rows = self.point.of(states, layer);

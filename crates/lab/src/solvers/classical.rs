@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::problem::{Problem, SufficientStatistics};
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
 use crate::registry::{Id, Settings};
@@ -108,6 +109,7 @@ impl<A: InContext> Learner for Classical<A> {
         // One row [t,s] per prompt, filled independently.
         let mut rows = vec![0.0; count * points * recorded];
         rows.par_chunks_mut(points * recorded).enumerate().for_each(|(b, row)| {
+            interrupt::look();
             let (xs, ys) = prompts.prompt(b);
             self.prefixes(b, xs, ys, points - 1, |t, problem| {
                 let query = &xs[t * dim..(t + 1) * dim];
@@ -127,6 +129,7 @@ impl<A: InContext> Learner for Classical<A> {
         // One row [l,s,q] per prompt.
         let mut rows = vec![0.0; count * lengths.len() * recorded * asked];
         rows.par_chunks_mut(lengths.len() * recorded * asked).enumerate().for_each(|(b, row)| {
+            interrupt::look();
             let (xs, ys) = questions.prompts.prompt(b);
             let queries = questions.of(b);
             let queries = queries.as_slice().expect("queries are stored in standard layout");

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::analyses::Analysis;
 use crate::findings::Findings;
 use crate::networks::models::{Models, NETWORKS};
+use crate::program::Program;
 
 /// Where findings are kept when nobody says where.
 pub const CACHE: &str = ".iclab/cache";
@@ -80,9 +81,7 @@ pub struct Cache {
 impl Cache {
     /// The findings of this very program under `root`; `None` when the program cannot be read.
     pub fn under(root: &Path) -> Option<Cache> {
-        let running = Path::new("/proc/self/exe"); // still the one that runs after it was built anew
-        let program = if running.exists() { running.to_path_buf() } else { std::env::current_exe().ok()? };
-        let build = checksum(&fs::read(program).ok()?);
+        let build = checksum(&Program::running().ok()?.code().ok()?);
         Some(Cache { dir: root.join(format!("build-{}", &build[..16])) })
     }
 

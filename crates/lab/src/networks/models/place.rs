@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{FOLDER, NETWORKS};
+use crate::program::Program;
 
 /// The variable that names the folder of networks.
 pub const VARIABLE: &str = "ICLAB_MODELS";
@@ -43,7 +44,7 @@ fn holds_a_network(place: &Path) -> bool {
 }
 
 fn beside_program() -> Vec<PathBuf> {
-    let program = std::env::current_exe().and_then(|program| program.canonicalize());
+    let program = Program::running().and_then(|program| program.file.canonicalize());
     let Ok(program) = program else { return Vec::new() };
     let folder = program.parent().map(|folder| folder.join(FOLDER));
     let shared = program.ancestors().nth(2).map(|prefix| prefix.join("share/iclab").join(FOLDER));

@@ -12,6 +12,7 @@ use super::super::plan::Slurm;
 use super::arguments::{array, directives};
 use super::{JOBS, LOGS, job_name};
 use crate::error::{Error, Result};
+use crate::program::Program;
 
 /// What is given to a cluster.
 pub struct Submission<'a> {
@@ -19,8 +20,8 @@ pub struct Submission<'a> {
     pub points: &'a [usize],
     /// Tasks at once; what the plan says when absent.
     pub throttle: Option<u32>,
-    /// The program `iclab`; a copy of it is submitted.
-    pub program: &'a Path,
+    /// The program `iclab`; a copy of it is submitted, unless another program starts it.
+    pub program: &'a Program,
     /// Arguments of `iclab sweep task` beside the directory and the point.
     pub arguments: &'a [String],
 }
@@ -40,7 +41,10 @@ pub fn submit(folder: &SweepFolder, submission: &Submission) -> Result<String> {
     let dir = std::path::absolute(&folder.dir).map_err(Error::file("find", &folder.dir))?;
     let logs = dir.join(LOGS);
     fs::create_dir_all(&logs).map_err(Error::file("create", &logs))?;
-    let program = copy_of(submission.program, &dir)?;
+    let program = match &*submission.program.starter {
+        [] => vec![copy_of(&submission.program.file, &dir)?.to_string_lossy().into_owned()],
+        starter => starter.to_vec(),
+    };
     let (slurm, points) = (&folder.sweep.slurm, submission.points);
     let script = dir.join("task.sh");
     write_whole(&script, text(slurm, &program, &dir, submission.arguments).as_bytes())?;
@@ -68,9 +72,10 @@ pub fn submit(folder: &SweepFolder, submission: &Submission) -> Result<String> {
 }
 
 /// The script of a task. `exec`, so that signals for the script reach the program.
-fn text(slurm: &Slurm, program: &Path, dir: &Path, arguments: &[String]) -> String {
+fn text(slurm: &Slurm, program: &[String], dir: &Path, arguments: &[String]) -> String {
     let setup: String = slurm.setup.iter().map(|line| format!("{line}\n")).collect();
-    let (program, dir) = (quoted(&program.to_string_lossy()), quoted(&dir.to_string_lossy()));
+    let program = program.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let dir = quoted(&dir.to_string_lossy());
     format!(
         "#!/bin/sh\n\
          # Trains one point of the sweep; its number is that of the task in the array.\n\
