@@ -1,0 +1,62 @@
+"""Which algorithm does a sequence model run when it learns in context?
+
+>>> import iclab
+>>> prompts = iclab.sample("linear", dim=5, points=16, prompts=64)
+>>> found = iclab.compare("newton", "gd", prompts, over=(3, 16))
+>>> found.fit.settled
+'exponential'
+
+Prompts go in, learners predict along their steps, pairs of trajectories are compared, claims and figures come out.
+"""
+
+import sys as _sys
+
+from . import _iclab
+from ._arrays import Estimate
+from ._comparison import Comparison, Rate, compare
+from ._construct import Construction, construct
+from ._errors import ArgumentError, Error
+from ._figures import Figure, Figures, Table
+from ._fingerprint import AfterPairs, Candidate, Fingerprint, fingerprint
+from ._learners import Learner, Probe, Trajectory, load, probe, solver
+from ._prompts import Prompts, sample
+from ._reproduction import Analysis, Claim, analyses, reproduce
+from ._training import Metrics, Run, train
+
+_iclab.embed(str(_iclab.__file__), [_sys.executable, "-m", "iclab"])
+
+__version__ = _iclab.__version__
+
+__all__ = [
+    "AfterPairs",
+    "Analysis",
+    "ArgumentError",
+    "Candidate",
+    "Claim",
+    "Comparison",
+    "Construction",
+    "Error",
+    "Estimate",
+    "Figure",
+    "Figures",
+    "Fingerprint",
+    "Learner",
+    "Metrics",
+    "Probe",
+    "Prompts",
+    "Rate",
+    "Run",
+    "Table",
+    "Trajectory",
+    "__version__",
+    "analyses",
+    "compare",
+    "construct",
+    "fingerprint",
+    "load",
+    "probe",
+    "reproduce",
+    "sample",
+    "solver",
+    "train",
+]
