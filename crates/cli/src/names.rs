@@ -25,6 +25,7 @@ const PLACES: &[Place] = &[
     ("fingerprint", "against", learners, true),
     ("predict", "learner", learners, true),
     ("probe", "run", networks, true),
+    ("export", "from", networks, true),
     ("train", "experiments", experiments, true),
     ("show", "name", everything, true),
     ("reproduce", "only", analyses, false),

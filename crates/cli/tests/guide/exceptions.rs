@@ -110,6 +110,20 @@ pub const EXCEPTIONS: &[(&str, &str, Instead, &str)] = &[
         Nothing,
         "an example of the library, with tests inside",
     ),
+    ("docs/guide/share.md", "hf auth login", Nothing, "an account of the reader's"),
+    (
+        "docs/guide/share.md",
+        "hf upload USER/r1 r1-hub .",
+        Nothing,
+        "an account of the reader's; tests send nothing",
+    ),
+    ("docs/guide/share.md", "iclab train miniature", Smaller("iclab train miniature --steps 40"), "a minute"),
+    (
+        "docs/guide/share.md",
+        "tensorboard --logdir runs",
+        Smaller("ls runs/miniature-*/events.out.tfevents.*"),
+        "TensorBoard serves until it is stopped",
+    ),
     (
         "docs/guide/sweeps.md",
         "iclab sweep experiments/sweeps/widths.toml --on slurm",

@@ -221,6 +221,13 @@ fn add_a_solver() {
 }
 
 #[test]
+fn share() {
+    let place = run("docs/guide/share.md");
+    assert!(place.at("r1-hub/README.md").is_file() && place.at("back.safetensors").is_file());
+    assert!(place.said.contains("nothing was sent"), "{}", place.said);
+}
+
+#[test]
 fn sweeps() {
     assert!(run("docs/guide/sweeps.md").at("miniature/index.html").is_file());
 }

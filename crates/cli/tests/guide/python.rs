@@ -16,6 +16,9 @@ pub fn run(place: &mut Place, code: &str) {
     if code.contains("torch") {
         return recorded(place.dir.path(), "garg.pt");
     }
+    if code.contains("wandb") {
+        return; // an account of the reader's: nothing is sent from a test
+    }
     let numpy = Command::new("python3").args(["-c", "import numpy"]).output();
     if numpy.is_ok_and(|output| output.status.success()) {
         let mut python = Command::new("python3");

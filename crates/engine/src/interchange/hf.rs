@@ -15,9 +15,8 @@ use super::error::{InterchangeError, short};
 use super::names::{Recognised, recognise};
 use super::shards::{Blob, Blobs, INDEX, SINGLE};
 use super::tensor::{Dtype, FLOATS};
-use super::{ByteSize, Imported, NETWORK, STEP, network_from_json, network_to_json};
-use crate::model::networks::{Gpt2Config, Network};
-use crate::model::ops::{Activation, AttentionKind};
+use super::{ByteSize, Imported, NETWORK, STEP, hub, network_from_json, network_to_json};
+use crate::model::networks::Network;
 
 /// Element type of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,9 +58,37 @@ pub fn export(
     options: &ExportOptions,
 ) -> Result<Vec<(PathBuf, u64)>, InterchangeError> {
     let config = match &model.network {
-        Network::Gpt2(config) => Some(gpt2_config(config)?),
+        Network::Gpt2(config) => Some(hub::gpt2(config)?),
         Network::Lstm(_) => None,
     };
+    let blobs = blobs(target, model, options)?;
+    let most = options.max_shard.map(|size| size.0);
+    if target.extension().is_some_and(|end| end == "safetensors") {
+        return Ok(vec![(target.to_path_buf(), blobs.write_file(target, most)?)]);
+    }
+    let extra: Vec<_> = config.into_iter().map(|config| ("config.json", config)).collect();
+    Ok(within(target, blobs.write_folder(target, most, &extra)?))
+}
+
+/// Writes a network as a new folder in the layout of the Hugging Face hub: `config.json`, `README.md` (the model card)
+/// and `model.safetensors`. Returns the files and their sizes.
+pub fn export_hub(
+    target: &Path,
+    model: &Imported,
+    precision: Precision,
+    card: String,
+) -> Result<Vec<(PathBuf, u64)>, InterchangeError> {
+    let extra = [("config.json", hub::config(&model.network)?), ("README.md", card)];
+    let options = ExportOptions { precision, ..ExportOptions::default() };
+    Ok(within(target, blobs(target, model, &options)?.write_folder(target, None, &extra)?))
+}
+
+fn within(folder: &Path, written: Vec<(String, u64)>) -> Vec<(PathBuf, u64)> {
+    written.into_iter().map(|(name, bytes)| (folder.join(name), bytes)).collect()
+}
+
+/// The tensors of a network under their names; `target` is for messages.
+fn blobs(target: &Path, model: &Imported, options: &ExportOptions) -> Result<Blobs, InterchangeError> {
     let layout = model.network.layout();
     if layout.len() != model.params.len() {
         let (found, needed) = (model.params.len(), layout.len());
@@ -93,14 +120,7 @@ pub fn export(
         Precision::F32 => "F32",
         Precision::F16 => "F16",
     };
-    let blobs = Blobs { dtype, list, metadata };
-    let most = options.max_shard.map(|size| size.0);
-    if target.extension().is_some_and(|end| end == "safetensors") {
-        return Ok(vec![(target.to_path_buf(), blobs.write_file(target, most)?)]);
-    }
-    let extra: Vec<_> = config.into_iter().map(|config| ("config.json", config)).collect();
-    let written = blobs.write_folder(target, most, &extra)?;
-    Ok(written.into_iter().map(|(name, bytes)| (target.join(name), bytes)).collect())
+    Ok(Blobs { dtype, list, metadata })
 }
 
 fn exported_name(name: &str, names: Names) -> String {
@@ -110,25 +130,6 @@ fn exported_name(name: &str, names: Names) -> String {
         None if names == Names::Garg => format!("_backbone.{name}"),
         None => name.into(),
     }
-}
-
-/// Hugging Face's config of the same network.
-fn gpt2_config(config: &Gpt2Config) -> Result<String, InterchangeError> {
-    if config.attention != AttentionKind::default() {
-        let reason = "Hugging Face's GPT-2 has causal softmax attention only; this network's attention cannot be exported";
-        return Err(InterchangeError::Unsupported(reason.into()));
-    }
-    let activation = match config.activation {
-        Activation::Gelu => "gelu_new",
-        Activation::Relu => "relu",
-    };
-    let json = serde_json::json!({
-        "model_type": "gpt2", "architectures": ["GPT2Model"], "activation_function": activation,
-        "n_embd": config.width, "n_layer": config.layers, "n_head": config.heads, "n_positions": config.positions,
-        "vocab_size": 1, "bos_token_id": 0, "eos_token_id": 0, "layer_norm_epsilon": 1e-5,
-        "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "use_cache": false,
-    });
-    Ok(format!("{json:#}\n"))
 }
 
 #[derive(Deserialize)]

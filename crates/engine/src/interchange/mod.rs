@@ -7,6 +7,7 @@ mod archive;
 mod config;
 mod error;
 pub mod hf;
+mod hub;
 mod names;
 mod pickle;
 pub mod pt;

@@ -4,6 +4,7 @@ pub mod checks;
 pub mod devices;
 pub mod experiment;
 mod find;
+pub mod hub;
 pub mod models;
 pub mod pace;
 pub mod pool;

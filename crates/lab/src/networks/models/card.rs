@@ -161,9 +161,8 @@ impl Card {
 
     /// The card in words, as Markdown.
     pub fn text(&self) -> String {
-        let least = self.bayes_loss.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
-        let lines = wrap_by(&self.remark, 120.0, |line| line.chars().count() as f64);
-        let remark = if lines.is_empty() { String::new() } else { format!("\n{}\n", lines.join("\n")) };
+        let remark = self.remark_text();
+        let remark = if remark.is_empty() { remark } else { format!("\n{remark}\n") };
         let shipped = self.evaluation.as_ref().map_or(String::new(), |found| {
             let ([loss, low, high], [error, least, most]) = (found.mean_loss, found.last_error_over_d);
             format!(
@@ -172,29 +171,47 @@ impl Card {
                 found.prompts
             )
         });
-        let asked = self.steps_asked.map_or(String::new(), |asked| format!(" of {asked}"));
         let size: u64 = self.files.values().map(|file| file.bytes).sum();
         format!(
             "# {}: {}\n\n\
-             - trained by `experiments/{}.toml`, seed {}, {}{asked} steps, {:.0} s on {}; every setting is in `plan.toml`\n\
+             - {}; every setting is in `plan.toml`\n\
              - {} parameters; stored: {}; {:.1} MiB in all\n\
-             - over {} fresh prompts: mean loss {:.4}{least}, error/d after all pairs {:.2e}\n{shipped}{remark}\n\
+             - {}\n{shipped}{remark}\n\
              ![loss during training](loss.svg)\n",
             self.name,
             self.about,
-            self.experiment,
-            self.seed,
-            self.steps,
-            self.seconds,
-            self.device,
+            self.training_text(),
             self.parameters,
             self.stored,
             size as f64 / (1 << 20) as f64,
-            self.prompts,
-            self.mean_loss,
-            self.last_error_over_d
+            self.result_text()
         )
     }
+
+    /// By which experiment, how long and where it was trained.
+    pub fn training_text(&self) -> String {
+        let asked = self.steps_asked.map_or(String::new(), |asked| format!(" of {asked}"));
+        format!(
+            "trained by `experiments/{}.toml`, seed {}, {}{asked} steps, {:.0} s on {}",
+            self.experiment, self.seed, self.steps, self.seconds, self.device
+        )
+    }
+
+    /// How good its own output was when it was trained.
+    pub fn result_text(&self) -> String {
+        result_text(self.prompts, self.mean_loss, self.bayes_loss, self.last_error_over_d)
+    }
+
+    /// The remark, in lines.
+    pub fn remark_text(&self) -> String {
+        wrap_by(&self.remark, 120.0, |line| line.chars().count() as f64).join("\n")
+    }
+}
+
+/// How good a network is on fresh prompts, in words.
+pub(in crate::networks) fn result_text(prompts: usize, loss: f64, bayes: Option<f64>, error: f64) -> String {
+    let least = bayes.map_or(String::new(), |f| format!(" (smallest possible {f:.4})"));
+    format!("over {prompts} fresh prompts: mean loss {loss:.4}{least}, error/d after all pairs {error:.2e}")
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::networks::runs::{CHECKPOINT, PLAN};
 use crate::probe::{self, LoadedNetwork, LoadedProbe, Options, Probed, ReadPoint};
 
 pub use add::{Added, Form, Source, add};
+pub(super) use card::result_text;
 pub use card::{Card, Evaluation, FileRecord};
 pub use paper::{MINIATURE, NETWORKS, PaperNetwork, named};
 pub use place::{VARIABLE, folder, how_to_get, looked_in};
