@@ -10,6 +10,7 @@ Prompts go in, learners predict along their steps, pairs of trajectories are com
 """
 
 import sys as _sys
+from typing import TYPE_CHECKING as _CHECKING
 
 from . import _iclab
 from ._arrays import Estimate
@@ -22,6 +23,19 @@ from ._learners import Learner, Probe, Trajectory, load, probe, solver
 from ._prompts import Prompts, sample
 from ._reproduction import Analysis, Claim, analyses, reproduce
 from ._training import Metrics, Run, train
+
+if _CHECKING:
+    from . import torch as torch
+
+
+def __getattr__(name: str) -> object:
+    # PyTorch takes seconds to import: only when somebody asks
+    if name == "torch":
+        from importlib import import_module
+
+        return import_module("iclab.torch")
+    raise AttributeError(f"module 'iclab' has no attribute {name!r}")
+
 
 _iclab.embed(str(_iclab.__file__), [_sys.executable, "-m", "iclab"])
 

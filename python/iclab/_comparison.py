@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -74,42 +74,42 @@ class Comparison(Shown):
     @property
     def steps_a(self) -> Integers:
         """Steps of A."""
-        return self._array("steps_a")
+        return self._integers("steps_a")
 
     @property
     def steps_b(self) -> Integers:
         """Steps of B."""
-        return self._array("steps_b")
+        return self._integers("steps_b")
 
     @property
     def similarity(self) -> Floats:
         """Mean over prompts [steps of A, steps of B]."""
-        return self._array("similarity")
+        return self._floats("similarity")
 
     @property
     def per_prompt(self) -> Floats:
         """The same for each prompt [steps of A, steps of B, prompts]."""
-        return self._array("per_prompt")
+        return self._floats("per_prompt")
 
     @property
     def best(self) -> Floats:
         """The step of B that is most like each step of A; not a number where there is none."""
-        return self._array("best")
+        return self._floats("best")
 
     @property
     def best_similarity(self) -> Floats:
         """How alike they are there."""
-        return self._array("best_similarity")
+        return self._floats("best_similarity")
 
     @property
     def intervals(self) -> Floats:
         """95 % interval of ``best`` over resampled prompts [steps of A, 2]."""
-        return self._array("intervals")
+        return self._floats("intervals")
 
     @property
     def interpolated(self) -> Floats:
         """The best step between those that were searched, with its interval [steps of A, 3]: value, low, high."""
-        return self._array("interpolated")
+        return self._floats("interpolated")
 
     @property
     def floor(self) -> float:
@@ -132,8 +132,11 @@ class Comparison(Shown):
         why = self._found["no_fit"]
         return None if why is None else str(why)
 
-    def _array(self, name: str) -> Any:
-        return self._found[name]
+    def _floats(self, name: str) -> Floats:
+        return cast(Floats, self._found[name])
+
+    def _integers(self, name: str) -> Integers:
+        return cast(Integers, self._found[name])
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each step of A: the best step of B, its interval, and the similarity."""

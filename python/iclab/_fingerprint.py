@@ -101,9 +101,10 @@ class Fingerprint(Shown):
     def after(self) -> dict[int, AfterPairs]:
         """The measurements by the number of pairs read."""
         estimates = {"exponent", "a", "b", "iterations"}
-        rows = self._found["after"]
-        made = ({key: Estimate(*of) if key in estimates else of for key, of in row.items()} for row in rows)
-        return {row["pairs"]: AfterPairs(**row) for row in made}
+        rows: list[dict[str, Any]] = []
+        for row in self._found["after"]:
+            rows.append({key: Estimate(*of) if key in estimates else of for key, of in row.items()})
+        return {row["pairs"]: AfterPairs(**row) for row in rows}
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -149,7 +150,7 @@ def fingerprint(
 
     ``against``: algorithms it may be; the usual ones when left out. ``prompts``: how many, or which; 256 when left out.
     ``pairs``: after how many pairs it is asked; 5d/4, 3d/2 and 2d when left out. ``queries``: fresh queries per prompt.
-    ``unit``: of the eigenvalues, ``"one"``, ``"largest"``, ``"frobenius"`` or ``"auto"``.
+    ``unit``: of the eigenvalues, ``"one"``, ``"largest"``, ``"norm"`` or ``"auto"``.
     """
     if isinstance(against, str):
         against = [part for part in against.split(";") if part]

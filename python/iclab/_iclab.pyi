@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 __version__: str
-__file__: str
 
 _Floats = npt.NDArray[np.float64]
 _Head = tuple[str, str, str]

@@ -1,0 +1,122 @@
+"""Training, probing, constructing, reproducing; the command line; Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import iclab
+
+SMALL = {"network.layers": 2, "network.width": 16, "training.batch": 16, "training.log_every": 10}
+
+
+def test_training_tells_and_can_be_stopped(tmp_path: Path) -> None:
+    rows: list[iclab.Metrics] = []
+
+    def stop(row: iclab.Metrics) -> None:
+        rows.append(row)
+        if row["step"] >= 20:
+            raise RuntimeError("enough")
+
+    how = {"set": SMALL, "steps": 40, "runs": tmp_path, "device": "cpu"}
+    with pytest.raises(RuntimeError, match="enough"):
+        iclab.train("miniature", callback=stop, **how)  # type: ignore[arg-type]
+    assert [row["step"] for row in rows] == [10, 20] and rows[0]["loss"] > 0
+    run = iclab.train("miniature", callback=rows.append, **how)  # type: ignore[arg-type]
+    assert [row["step"] for row in rows] == [10, 20, 30, 40], "it went on where it was"
+    assert run.result["steps"] == 40 and run.loss > 0
+    assert list(run.to_pandas().index) == [10, 20, 30, 40]
+    again = iclab.train("miniature", **how)  # type: ignore[arg-type]
+    assert again.directory == run.directory and again.result == run.result
+    layers = run.learner()
+    assert layers.unit == "layer" and layers.steps.tolist() == [1, 2]
+    table = iclab.probe(run.directory, look=32)
+    assert "read-outs fitted" in repr(table) and len(table.to_pandas()) == 3
+
+
+def test_bad_experiments_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(iclab.Error, match="nothing.toml"):
+        iclab.train(tmp_path / "nothing.toml")
+    with pytest.raises(ValueError, match="device 'tpu' is unknown; accepted: auto, cpu, cuda"):
+        iclab.train("miniature", device="tpu", runs=tmp_path)
+    with pytest.raises(iclab.Error, match="training.rat"):
+        iclab.train("miniature", set={"training.rat": 1}, runs=tmp_path)
+
+
+def test_constructions_are_their_algorithm(tmp_path: Path) -> None:
+    made = iclab.construct("newton", iterations=5, dim=4, points=10, start="identity", out=tmp_path / "w.safetensors")
+    assert made.layers == 7 and made.deviation < 1e-9 and "<svg" in made.figure._repr_html_()
+    prompts = iclab.sample(dim=4, points=11, prompts=8)
+    built, right = made.learner.predict(prompts, [5]), iclab.solver(made.algorithm).predict(prompts, [5])
+    assert np.allclose(built.values[:, :, 10], right.values[:, :, 10], atol=1e-9)
+    from_file = iclab.load(f"construct:{tmp_path / 'w.safetensors'}").predict(prompts, [5])
+    assert np.array_equal(from_file.values, built.values)
+    with pytest.raises(ValueError, match="start 'identity' is of Newton's compact construction"):
+        iclab.construct("newton", variant="paper", start="identity")
+    with pytest.raises(ValueError, match="outside the convergent range"):
+        iclab.construct("newton", dim=4, points=10, step=10.0)
+
+
+def test_answers_to_queries(prompts: iclab.Prompts) -> None:
+    newton = iclab.solver("newton")
+    queries = prompts.xs[:, 10:12]
+    answers = newton.answers(prompts, queries, [10], steps=[4])
+    assert answers.shape == (1, 64, 1, 2)
+    assert np.allclose(answers[0, :, 0, 0], newton.predict(prompts, [4]).values[0, :, 10])
+    with pytest.raises(ValueError, match="queries have shape"):
+        newton.answers(prompts, queries[:3], [10])
+
+
+def test_an_analysis_has_claims_and_figures(tmp_path: Path) -> None:
+    [found] = iclab.reproduce("F26", prompts=32, cache=tmp_path)
+    assert found.id == "F26" and found.claims[0].id.startswith("F26.")
+    assert found.to_pandas()["verdict"].isin(["holds", "fails", "unsettled", "measured"]).all()
+    assert "<svg" in found._repr_html_()
+    assert iclab.analyses()["F26"] == found.title
+    with pytest.raises(ValueError, match="unknown analysis 'F99'"):
+        iclab.reproduce(["F99"])
+
+
+def test_the_command_line_is_inside(tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "iclab", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    version = run("--version")
+    assert version.returncode == 0 and version.stdout.strip() == f"iclab {iclab.__version__}"
+    wrong = run("compare", "newtn", "gd", "--out", "x")
+    assert wrong.returncode == 2 and "did you mean newton?" in wrong.stderr and not (tmp_path / "x").exists()
+    assert run("frobnicate").returncode == 2
+    quick = run("reproduce", "--quick", "--only", "M1", "--out", "r", "--prompts", "16")
+    assert quick.returncode == 0, quick.stderr  # which starts itself again to train
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "iclab.compare('newton', 'gd', 2_000_000)",
+        "iclab.train('r1', device='cpu', runs=sys.argv[1])",
+        "iclab.load('r1').predict(iclab.sample(prompts=200_000))",
+    ],
+)
+def test_ctrl_c_is_heard(work: str, tmp_path: Path) -> None:
+    code = f"import sys, iclab\nprint('go', flush=True)\ntry:\n    {work}\nexcept KeyboardInterrupt:\n    print('stopped')\n"
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "go\n"
+    time.sleep(1.5)
+    os.kill(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert said == "stopped\n"
+
+
+def test_importing_is_light(tmp_path: Path) -> None:
+    code = "import sys, iclab; print(sorted({'torch', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"
