@@ -67,6 +67,7 @@ pub const EXCEPTIONS: &[(&str, &str, Instead, &str)] = &[
         Smaller("iclab train miniature --steps 40"),
         "a minute",
     ),
+    ("docs/guide/python.md", "pip install ./python", Nothing, "scripts/test installs it"),
     ("docs/guide/reproduce.md", "iclab reproduce", Nothing, "seven minutes; reproduce.rs runs its parts"),
     (
         "docs/guide/reproduce.md",

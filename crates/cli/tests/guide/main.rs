@@ -184,6 +184,11 @@ fn reproduce() {
 }
 
 #[test]
+fn python_page() {
+    run("docs/guide/python.md");
+}
+
+#[test]
 fn own_variant() {
     let place = run("docs/guide/own-variant.md");
     for folder in ["newton", "gd"] {
