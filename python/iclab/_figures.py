@@ -165,4 +165,5 @@ class Shown:
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         notes = f"<ul>{notes}</ul>" if notes else ""
         picture = self.figure._repr_html_() if self.figures else ""
-        return f"<p><b>{html.escape(self.title)}.</b> {html.escape(self.answer)}</p>{notes}{picture}"
+        title = self.title if self.title.endswith(("?", ".")) else f"{self.title}."
+        return f"<p><b>{html.escape(title)}</b> {html.escape(self.answer)}</p>{notes}{picture}"
