@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -94,14 +95,19 @@ def test_the_command_line_is_inside(tmp_path: Path) -> None:
     wrong = run("compare", "newtn", "gd", "--out", "x")
     assert wrong.returncode == 2 and "did you mean newton?" in wrong.stderr and not (tmp_path / "x").exists()
     assert run("frobnicate").returncode == 2
+    # a miniature of few steps, for which it starts itself again
+    text = (Path(__file__).resolve().parents[2] / "experiments" / "miniature.toml").read_text(encoding="utf-8")
+    (tmp_path / "experiments").mkdir()
+    smaller = re.sub(r"(?m)^steps = \d+", "steps = 40", text)
+    (tmp_path / "experiments" / "miniature.toml").write_text(smaller, encoding="utf-8")
     quick = run("reproduce", "--quick", "--only", "M1", "--out", "r", "--prompts", "16")
-    assert quick.returncode == 0, quick.stderr  # which starts itself again to train
+    assert quick.returncode == 0, quick.stderr
 
 
 @pytest.mark.parametrize(
     "work",
     [
-        "iclab.compare('newton', 'gd', 2_000_000)",
+        "iclab.compare('newton', 'gd', 60_000)",
         "iclab.train('r1', device='cpu', runs=sys.argv[1])",
         "iclab.load('r1').predict(iclab.sample(prompts=200_000))",
     ],

@@ -12,6 +12,8 @@ nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("torch")
 
+# A minute of training, made smaller; what is shown stays the same in kind.
+SMALLER = {"own-model.ipynb": ("STEPS = 2000", "STEPS = 300")}
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 
 
@@ -26,6 +28,11 @@ def pictures(notebook: Any) -> list[int]:
 def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
     committed = nbformat.read(NOTEBOOKS / name, as_version=4)
     notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
+    long, short = SMALLER.get(name, ("", ""))
+    if long:
+        assert sum(long in cell.source for cell in notebook.cells) == 1
+        for cell in notebook.cells:
+            cell.source = cell.source.replace(long, short)
     client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     assert pictures(notebook) == pictures(committed)
