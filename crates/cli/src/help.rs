@@ -12,7 +12,7 @@ use crate::Cli;
 const JOURNEY: [(&str, &[&str]); 5] = [
     ("Check the paper", &["reproduce", "claims", "models"]),
     ("Compare algorithms", &["compare", "fingerprint", "construct", "list", "show"]),
-    ("Train networks and look inside", &["train", "runs", "sweep", "probe"]),
+    ("Train networks and look inside", &["train", "runs", "sweep", "probe", "patch"]),
     ("Bring a model of your own", &["sample", "predict", "import", "export"]),
     ("This machine", &["doctor", "bench", "completions", "man", "help"]),
 ];

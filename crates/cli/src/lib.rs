@@ -24,6 +24,7 @@ mod list;
 mod models;
 mod names;
 mod output;
+mod patch;
 mod plan;
 mod pool;
 mod predict;
@@ -65,6 +66,7 @@ use error::Result;
   iclab sweep experiments/sweeps/miniature.toml
                                              many runs, here or on a SLURM cluster
   iclab probe runs/NAME                      a read-out for every layer of it
+  iclab patch r1 --out labels                where does it keep what it has read?
   iclab sample --prompts 320 --out p.npz     prompts for a model of your own …
   iclab compare file:mine.npz newton --prompts p.npz --out mine
                                              … and its predictions against Newton
@@ -92,6 +94,7 @@ enum Command {
     Runs(runs::RunsArgs),
     Sweep(sweep::SweepArgs),
     Probe(probe::ProbeArgs),
+    Patch(patch::PatchArgs),
     Sample(sample::SampleArgs),
     Predict(predict::PredictArgs),
     Import(import::ImportArgs),
@@ -149,6 +152,7 @@ fn run_command(command: Command) -> Result<bool> {
         Command::Train(args) => train::run(&args).map(|()| true),
         Command::Sweep(args) => sweep::run(&args).map(|()| true),
         Command::Probe(args) => probe::run(&args).map(|()| true),
+        Command::Patch(args) => patch::run(&args).map(|()| true),
         Command::Sample(args) => sample::run(&args).map(|()| true),
         Command::Predict(args) => predict::run(&args).map(|()| true),
         Command::Import(args) => import::run(&args),

@@ -38,6 +38,8 @@ pub mod compare;
 
 pub mod fingerprint;
 
+pub mod patching;
+
 pub mod analyses;
 
 pub mod findings;

@@ -78,7 +78,7 @@ impl PlannedAblation {
                 let out = graph.hidden[layer];
                 let after =
                     graph.plan.ops.iter().rposition(|op| op.out() == out).expect("computed by the plan");
-                let resid_pre = Some(graph.resid_pre[layer - 1]);
+                let resid_pre = Some(graph.blocks[layer - 1].resid_pre);
                 Self { after, out, resid_pre, rows, every, width, columns: 0..width, output: None }
             }
             Part::Head { head, .. } if head >= heads => {

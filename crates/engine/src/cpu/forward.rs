@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::cpu::ablation::{PlannedAblation, RowPositions};
 use crate::cpu::executor::{Profile, execute_stage, note};
+use crate::cpu::hooks::PlannedPatch;
 use crate::cpu::packed_weights::{Direction, ForwardParams, PackedWeights};
 use crate::cpu::schedule::Schedule;
 use crate::cpu::workspace::{Buffers, Context, Prefix};
@@ -17,6 +18,9 @@ pub(crate) struct ForwardPass<'a> {
     /// A place for matrices, where the parameters are not packed already.
     pub packed: &'a mut PackedWeights,
     pub ablations: &'a [PlannedAblation],
+    pub patches: &'a [PlannedPatch],
+    /// The first operation that is run.
+    pub first: usize,
     /// The position of every row, for ablations.
     pub positions: RowPositions,
     /// Where the time is noted, if anywhere.
@@ -26,9 +30,10 @@ pub(crate) struct ForwardPass<'a> {
 impl ForwardPass<'_> {
     /// Computes every value of the plan.
     pub fn run(self, params: ForwardParams, prefix: Option<Prefix>) {
-        let Self { plan, schedule, buffers, packed: own, ablations, positions, profile } = self;
+        let Self { plan, schedule, buffers, packed: own, ablations, patches, first, positions, profile } =
+            self;
         let timed = profile.is_some();
-        for stage in &schedule.stages {
+        for stage in schedule.stages.iter().filter(|stage| stage.ops.end > first) {
             let packed = params.packed.unwrap_or_else(|| {
                 let start = Instant::now();
                 own.pack(&plan.ops[stage.ops.clone()], params.flat, Direction::Forward);
@@ -39,12 +44,15 @@ impl ForwardPass<'_> {
             let seconds =
                 execute_stage(buffers.borrow_all(), schedule, stage, Vec::new(), |view, seconds| {
                     view.prefetch(&stage.filled);
-                    for (step, i) in stage.ops.clone().enumerate() {
+                    for (step, i) in stage.ops.clone().enumerate().filter(|(_, i)| *i >= first) {
                         let start = timed.then(Instant::now);
                         view.prefetcher.begin(step);
                         plan.ops[i].cpu().forward(view, context);
                         for ablation in ablations.iter().filter(|ablation| ablation.after == i) {
                             ablation.apply(view, positions);
+                        }
+                        for patch in patches.iter().filter(|patch| patch.after == i) {
+                            patch.apply(view);
                         }
                         seconds[i] += start.map_or(0.0, |start| start.elapsed().as_secs_f64());
                     }

@@ -23,6 +23,7 @@ pub mod bench;
 mod executor;
 mod forward;
 pub mod gemm;
+mod hooks;
 mod ops;
 mod optimiser;
 mod packed_weights;

@@ -65,7 +65,7 @@ impl QueryRunner {
         self.runner.set_tokens(queries)?;
         self.runner.ablations.iter().try_for_each(|ablation| ablation.check(tokens + 1))?;
         let prefix = Prefix { buffers: &prefix.buffers, tokens, total };
-        self.runner.run(params, Some(prefix), RowPositions::Query(tokens));
+        self.runner.run(params, Some(prefix), RowPositions::Query(tokens), 0);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use crate::cpu::ablation::{PlannedAblation, RowPositions};
 use crate::cpu::backward::BackwardPass;
 use crate::cpu::executor::Profile;
 use crate::cpu::forward::ForwardPass;
+use crate::cpu::hooks::PlannedPatch;
 use crate::cpu::packed_weights::{ForwardParams, PackedWeights};
 use crate::cpu::schedule::Schedule;
 use crate::cpu::workspace::{Buffers, Prefix};
@@ -25,6 +26,7 @@ pub struct Runner {
     packed: [PackedWeights; 2],
     profile: Option<Profile>,
     pub(super) ablations: Vec<PlannedAblation>,
+    pub(super) patches: Vec<PlannedPatch>,
 }
 
 impl Runner {
@@ -32,8 +34,8 @@ impl Runner {
     pub fn new(graph: Graph) -> Self {
         let schedule = Schedule::new(&graph.plan);
         let buffers = Buffers::new(&schedule);
-        let (packed, profile, ablations) = Default::default();
-        Self { graph, schedule, buffers, packed, profile, ablations }
+        let (packed, profile, ablations, patches) = Default::default();
+        Self { graph, schedule, buffers, packed, profile, ablations, patches }
     }
 
     /// From now on, forward passes replace the outputs of these parts; earlier ablations end.
@@ -86,15 +88,27 @@ impl Runner {
     /// # Panics
     /// If `params` has not the length of the network's parameters.
     pub fn forward<'a>(&mut self, params: impl Into<ForwardParams<'a>>) {
-        let params = params.into();
-        assert_eq!(params.flat.len(), self.graph.params, "length of the parameter buffer");
-        self.run(params, None, RowPositions::Prompt);
+        self.forward_after(params.into(), 0);
     }
 
-    pub(super) fn run(&mut self, params: ForwardParams, prefix: Option<Prefix>, positions: RowPositions) {
-        let Self { graph, schedule, buffers, packed: [packed, _], profile, ablations } = self;
-        let (plan, ablations) = (&graph.plan, &*ablations);
-        ForwardPass { plan, schedule, buffers, packed, ablations, positions, profile }.run(params, prefix);
+    /// The forward pass from operation number `first` on.
+    pub(super) fn forward_after(&mut self, params: ForwardParams, first: usize) {
+        assert_eq!(params.flat.len(), self.graph.params, "length of the parameter buffer");
+        self.run(params, None, RowPositions::Prompt, first);
+    }
+
+    pub(super) fn run(
+        &mut self,
+        params: ForwardParams,
+        prefix: Option<Prefix>,
+        positions: RowPositions,
+        first: usize,
+    ) {
+        let Self { graph, schedule, buffers, packed: [packed, _], profile, ablations, patches } = self;
+        let (plan, ablations, patches) = (&graph.plan, &*ablations, &*patches);
+        let pass =
+            ForwardPass { plan, schedule, buffers, packed, ablations, patches, first, positions, profile };
+        pass.run(params, prefix);
     }
 
     /// Adds the gradients of the loss to `dparams`; call once after each [`Runner::forward`].

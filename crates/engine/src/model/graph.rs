@@ -28,8 +28,8 @@ pub struct Graph {
     pub targets: Option<Var>,
     /// Hidden states `[batch, tokens, width]`: the read-in, then one per layer; the last may be at the x tokens only.
     pub hidden: Vec<Var>,
-    /// What each block of a Transformer adds to: the residual stream before it, at the tokens that it is computed at.
-    pub resid_pre: Vec<Var>,
+    /// The activations of each block of a Transformer; none of an LSTM.
+    pub blocks: Vec<BlockVars>,
     /// What the read-out reads: the final LayerNorm for GPT-2, the last layer for an LSTM.
     pub last: Var,
     /// Predictions `[batch, points]`.
@@ -54,4 +54,21 @@ pub enum LayerCache {
     Attention(Attention),
     /// State of an LSTM.
     Lstm(LstmLayer),
+}
+
+/// The activations of a block of a Transformer, at the tokens that it is computed at.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockVars {
+    /// The residual stream before it.
+    pub resid_pre: Var,
+    /// What its heads hand to the projection.
+    pub z: Var,
+    /// The residual stream between attention and MLP.
+    pub resid_mid: Var,
+    /// Inside the MLP, after its activation.
+    pub mlp_hidden: Var,
+    /// The residual stream after it.
+    pub resid_post: Var,
+    /// Attention heads.
+    pub heads: usize,
 }

@@ -3,6 +3,7 @@
 pub mod ablation;
 pub mod checkpoint;
 pub mod graph;
+pub mod hooks;
 pub mod networks;
 pub mod ops;
 pub mod optim;

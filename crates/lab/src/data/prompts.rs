@@ -10,6 +10,7 @@ use crate::data::functions::{self, DeviceFunction, FunctionClass};
 use crate::data::inputs::{self, DeviceInputs, InputDistribution, Inputs};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::registry::Spec;
 
 /// A batch of prompts. `ys[b,t]` is the label of `xs[b,t,:]`; a learner predicts it from the t pairs before it.
@@ -168,14 +169,28 @@ impl Task {
 
     /// Prompts `first .. first+count` of a stream: the same bits however they are cut into batches.
     pub fn sample(&self, seed: Seed, stream: &str, first: u64, count: usize) -> Prompts {
+        self.sample_crossed(seed, stream, stream, first, count)
+    }
+
+    /// Prompts with the inputs of one stream and the functions of another: the same inputs under other functions, or the
+    /// same functions of other inputs.
+    pub fn sample_crossed(
+        &self,
+        seed: Seed,
+        inputs: &str,
+        function: &str,
+        first: u64,
+        count: usize,
+    ) -> Prompts {
         let (n, d) = (self.points, self.dim);
         let (mut xs, mut ys) = (vec![0.0; count * n * d], vec![0.0; count * n]);
         xs.par_chunks_mut(n * d).zip(ys.par_chunks_mut(n)).enumerate().for_each(|(i, (xs, ys))| {
+            interrupt::look();
             let index = first + i as u64;
-            let distribution = self.input_distribution(seed, stream, index);
-            let function = self.function.draw(d, &mut seed.at(&format!("{stream}/function"), index));
-            let mut points = seed.at(&format!("{stream}/inputs"), index);
-            let mut noise = seed.at(&format!("{stream}/noise"), index);
+            let distribution = self.input_distribution(seed, inputs, index);
+            let mut points = seed.at(&format!("{inputs}/inputs"), index);
+            let mut noise = seed.at(&format!("{function}/noise"), index);
+            let function = self.function.draw(d, &mut seed.at(&format!("{function}/function"), index));
             for (x, y) in xs.chunks_exact_mut(d).zip(ys) {
                 distribution.draw(&mut points, x);
                 *y = function.value(x);
@@ -271,6 +286,21 @@ mod tests {
         let short =
             Task { points: 4, ..Task::new("noisy-linear:sigma=0.3", "skewed:kappa=100", 6, 9).unwrap() };
         assert_eq!(short.sample(Seed(3), "test", 0, 12).xs, whole.xs.slice(ndarray::s![.., ..4, ..]));
+    }
+
+    #[test]
+    fn inputs_and_functions_are_crossed() {
+        let task = Task::new("linear", "gaussian", 3, 6).unwrap();
+        let [own, other] = ["a", "b"].map(|stream| task.sample(Seed(0), stream, 0, 4));
+        let crossed = task.sample_crossed(Seed(0), "a", "b", 0, 4);
+        assert!(crossed.xs == own.xs && crossed.ys != own.ys && crossed.ys != other.ys);
+        let back = task.sample_crossed(Seed(0), "b", "a", 0, 4);
+        // y = wᵀx: the sum of w of a and w of b over the inputs of a and b
+        let w = |p: &Prompts, b: usize| crate::linalg::least_squares(p.prompt(b).0, p.prompt(b).1, 3);
+        for b in 0..4 {
+            let (u, v) = (w(&own, b), w(&back, b));
+            assert!(u.iter().zip(&v).all(|(u, v)| (u - v).abs() < 1e-9), "the same function of other inputs");
+        }
     }
 
     #[test]

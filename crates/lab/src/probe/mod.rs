@@ -47,7 +47,8 @@ use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
 use crate::networks::Weights;
 use crate::registry::Id;
-use pass::{GROUP, PromptRunner, per_thread};
+pub(crate) use pass::per_thread;
+use pass::{GROUP, PromptRunner};
 
 /// A network with a read-out per layer.
 #[derive(Clone)]

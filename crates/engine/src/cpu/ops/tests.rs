@@ -48,8 +48,9 @@ impl Trial {
             *y = random.normal("targets", i as u64);
         }
         let (plan, schedule, packed) = (&self.plan, &self.schedule, &mut PackedWeights::default());
-        let (ablations, positions, profile) = (&[][..], RowPositions::Prompt, &mut None);
-        let pass = ForwardPass { plan, schedule, buffers, packed, ablations, positions, profile };
+        let (ablations, patches, positions, profile) = (&[][..], &[][..], RowPositions::Prompt, &mut None);
+        let pass =
+            ForwardPass { plan, schedule, buffers, packed, ablations, patches, first: 0, positions, profile };
         pass.run(params.into(), None);
         // The loss again, in double precision, for sharper differences.
         let Some(Op::MeanSquare(square)) = self.plan.ops.last() else { unreachable!("the loss comes last") };

@@ -4,7 +4,7 @@
 
 use super::{Architecture, Trunk, finish, own, positive, torch_linear, weight_and_bias};
 use crate::error::EngineError;
-use crate::model::graph::{Graph, LayerCache};
+use crate::model::graph::{BlockVars, Graph, LayerCache};
 use crate::model::ops::{
     Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, Mask, Pick, QueryAttention,
 };
@@ -156,7 +156,7 @@ impl Gpt2Config {
         let mut x = plan.result(rows * e);
         Linear::add(&mut plan, input, pair("read_in"), true, [rows, self.features, e], positions, x);
         let mut hidden = vec![x];
-        let (mut resid_pres, mut caches) = (Vec::new(), Vec::new());
+        let (mut blocks, mut caches) = (Vec::new(), Vec::new());
         // From one prediction to the next: every token of a query, every second one of a prompt.
         let mut stride = if matches!(attend, Attend::Prompt) { 2 } else { 1 };
         let mut every = 1;
@@ -169,16 +169,17 @@ impl Gpt2Config {
             let block = Block { config: self, pair: &pair, layer, batch, tokens, every };
             // x = x + attn(ln_1(x)); x = x + mlp(ln_2(x))
             let resid_pre = block.at_query_rows(&mut plan, x);
-            let (resid_mid, cache) = block.attention_block(&mut plan, x, resid_pre, attend);
-            x = block.mlp_block(&mut plan, resid_mid);
-            resid_pres.push(resid_pre);
+            let (z, resid_mid, cache) = block.attention_block(&mut plan, x, resid_pre, attend);
+            let (mlp_hidden, resid_post) = block.mlp_block(&mut plan, resid_mid);
+            x = resid_post;
+            blocks.push(BlockVars { resid_pre, z, resid_mid, mlp_hidden, resid_post, heads: self.heads });
             caches.extend(cache);
             hidden.push(x);
         }
         let left = tokens.div_ceil(every);
         let last = plan.result(batch * left * e);
         LayerNorm::add(&mut plan, x, pair("ln_f"), [batch, left, e], last);
-        let trunk = Trunk { input, hidden, resid_pre: resid_pres, caches, last: (last, left), stride };
+        let trunk = Trunk { input, hidden, blocks, caches, last: (last, left), stride };
         finish(plan, self, [batch, tokens], trunk)
     }
 }
@@ -207,14 +208,14 @@ impl Block<'_> {
         }
     }
 
-    /// resid_mid = resid_pre + attn(ln_1(x)); and what queries after this prompt need.
+    /// z of attn(ln_1(x)), resid_mid = resid_pre + attn(ln_1(x)), and what queries after this prompt need.
     fn attention_block(
         &self,
         plan: &mut PlanBuilder,
         x: Var,
         resid_pre: Var,
         attend: Attend,
-    ) -> (Var, Option<LayerCache>) {
+    ) -> (Var, Var, Option<LayerCache>) {
         let &Block { config, pair, batch, tokens, every, .. } = self;
         let (e, rows, query_rows) = (config.width, batch * tokens, batch * self.query_rows());
         let normed = plan.temporary("normed", rows * e);
@@ -243,11 +244,11 @@ impl Block<'_> {
         let resid_mid = plan.temporary("resid_mid", query_rows * e);
         let add = Epilogue::Add(resid_pre);
         Linear::add(plan, z, pair("attn.c_proj"), false, [query_rows, e, e], add, resid_mid);
-        (resid_mid, cache)
+        (z, resid_mid, cache)
     }
 
-    /// resid_mid + mlp(ln_2(resid_mid)), where the MLP is up, activation, down.
-    fn mlp_block(&self, plan: &mut PlanBuilder, resid_mid: Var) -> Var {
+    /// The hidden layer of mlp(ln_2(resid_mid)), which is up, activation, down; and resid_mid + mlp(ln_2(resid_mid)).
+    fn mlp_block(&self, plan: &mut PlanBuilder, resid_mid: Var) -> (Var, Var) {
         let &Block { config, pair, batch, .. } = self;
         let (e, rows) = (config.width, batch * self.query_rows());
         let normed = plan.temporary("normed", rows * e);
@@ -259,6 +260,6 @@ impl Block<'_> {
         let resid_post = plan.result(rows * e);
         let add = Epilogue::Add(resid_mid);
         Linear::add(plan, hidden, pair("mlp.c_proj"), false, [rows, 4 * e, e], add, resid_post);
-        resid_post
+        (hidden, resid_post)
     }
 }

@@ -154,7 +154,7 @@ impl LstmConfig {
             hidden.push(h);
         }
         let stride = if prefix.is_none() { 2 } else { 1 };
-        let trunk = Trunk { input, hidden, resid_pre: Vec::new(), caches, last: (h, tokens), stride };
+        let trunk = Trunk { input, hidden, blocks: Vec::new(), caches, last: (h, tokens), stride };
         Ok(finish(plan, self, [batch, tokens], trunk))
     }
 }

@@ -9,7 +9,7 @@ pub use gpt2::Gpt2Config;
 pub use lstm::LstmConfig;
 
 use crate::error::EngineError;
-use crate::model::graph::{Graph, LayerCache};
+use crate::model::graph::{BlockVars, Graph, LayerCache};
 use crate::model::ops::{MeanSquare, ReadOut};
 use crate::model::optim::muon::MuonMatrix;
 use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
@@ -124,7 +124,7 @@ impl Network {
 struct Trunk {
     input: Var,
     hidden: Vec<Var>,
-    resid_pre: Vec<Var>,
+    blocks: Vec<BlockVars>,
     caches: Vec<LayerCache>,
     /// What the read-out reads, at so many tokens of each prompt.
     last: (Var, usize),
@@ -141,7 +141,7 @@ fn finish(
 ) -> Graph {
     let ([features, width, _], layout, mode) =
         (network.sizes(), ParamLayout::new(network.params()), plan.mode());
-    let Trunk { input, hidden, resid_pre, caches, last: (last, left), stride } = trunk;
+    let Trunk { input, hidden, blocks, caches, last: (last, left), stride } = trunk;
     let pair = weight_and_bias(&layout, "read_out");
     let predictions = ReadOut::add(&mut plan, last, pair, [batch, left, width], stride);
     let targets = (mode == Mode::Train).then(|| plan.input(batch * tokens.div_ceil(2), false));
@@ -158,7 +158,7 @@ fn finish(
         input,
         targets,
         hidden,
-        resid_pre,
+        blocks,
         last,
         predictions,
         loss,

@@ -1,0 +1,116 @@
+//! `iclab patch`: where in a network what it has read lives.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use lab::patching::plan::{Plan, Wish};
+use lab::patching::{Donor, Part};
+use report::About;
+
+use crate::error::Result;
+use crate::output::{Directory, print_aligned, write_file};
+use crate::{plan, progress};
+
+/// Replace activations of a network by those of another prompt, layer by layer
+///
+/// The network answers a query; then an activation is taken from a donor prompt, at all tokens of a role or at one token, and the
+/// rest is computed from there. How far the answer follows the donor's says what those tokens hold at that layer.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  iclab patch r1 --out labels     where labels live: in the y tokens, then in the query\n  \
+                        iclab patch r1 --donor inputs --out inputs\n  \
+                        iclab patch r1 --part attention --prompts 32 --out heads\n  \
+                        iclab patch miniature --by-token --out tokens     a map of layers and tokens"
+)]
+pub struct PatchArgs {
+    /// Directory or name of a run, name of a shipped network, or checkpoint: a Transformer
+    #[arg(required_unless_present = "plan")]
+    network: Option<String>,
+    /// How donor prompts differ
+    #[arg(long, default_value = "labels", value_parser = donors())]
+    donor: Donor,
+    /// What is taken from the donor
+    #[arg(long, default_value = "stream", value_parser = parts())]
+    part: Part,
+    /// Patch every token by itself: a map of layers and tokens
+    #[arg(long)]
+    by_token: bool,
+    /// Pairs before the query; 3d/2 when left out
+    #[arg(long)]
+    pairs: Option<usize>,
+    /// How many prompts
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
+    prompts: u32,
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Take everything but --out from the plan.toml of an earlier map
+    #[arg(long, conflicts_with = "network")]
+    plan: Option<PathBuf>,
+    /// Directory to write; files of an older map there are replaced, your own are left alone
+    #[arg(long)]
+    out: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn donors() -> impl TypedValueParser<Value = Donor> {
+    let values = Donor::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(values).map(|text| {
+        Donor::ALL.iter().find(|(_, name, _)| *name == text).map_or(Donor::Labels, |(donor, ..)| *donor)
+    })
+}
+
+fn parts() -> impl TypedValueParser<Value = Part> {
+    let values = Part::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(values).map(|text| {
+        Part::ALL.iter().find(|(_, name, _)| *name == text).map_or(Part::Stream, |(part, ..)| *part)
+    })
+}
+
+/// Runs the command.
+pub fn run(args: &PatchArgs) -> Result<()> {
+    let start = Instant::now();
+    let (plan, notes) = match &args.plan {
+        Some(path) => (plan::read::<Plan>(path, "patch")?, Vec::new()),
+        None => Plan::new(Wish {
+            network: args.network.clone().unwrap_or_default(),
+            donor: args.donor,
+            part: args.part,
+            by_token: args.by_token,
+            pairs: args.pairs,
+            prompts: args.prompts as usize,
+            seed: args.seed,
+        })?,
+    };
+    let directory = Directory::begin(&args.out)?;
+    let spinner = progress::spinner("reading the network");
+    let mut found = plan.run(&|what| spinner.set_message(what.to_string()))?;
+    found.notes.splice(0..0, notes);
+    spinner.suspend(|| found.notes.iter().for_each(|note| eprintln!("note: {note}")));
+    let (mut findings, result) = (found.findings(), found.json(&plan));
+    findings.seconds = start.elapsed().as_secs_f64();
+    let about = About {
+        command: "iclab patch --plan plan.toml --out DIR".into(),
+        seed: plan.task.seed,
+        prompts: plan.prompts,
+        ..About::default()
+    };
+    plan::write_page(&plan, &findings, &found.notes, about, &directory.path())?;
+    write_file(&directory.path().join("result.json"), format!("{result:#}\n").as_bytes())?;
+    directory.finish()?;
+    spinner.finish_and_clear();
+    if args.json {
+        println!("{result:#}");
+        return Ok(());
+    }
+    println!("{}", found.answer());
+    if !plan.by_token {
+        print_aligned(&found.maps.table());
+    }
+    println!("{}", args.out.join("index.html").display());
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! The maps themselves.
+
+use engine::cpu::Runner;
+use engine::model::hooks::{Patch, Site, SiteKind};
+use engine::model::networks::Mode;
+
+use super::{Part, Place};
+use crate::data::prompts::Prompts;
+use crate::data::seed::Seed;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::networks::{Weights, tokens};
+use crate::probe::per_thread;
+use crate::stats::{Estimate, bootstrap};
+
+/// Prompts that a thread patches together.
+const GROUP: usize = 8;
+
+/// Answers of a network with parts of it taken from donors.
+#[derive(Clone, Debug)]
+pub struct Patched {
+    /// To each prompt `[b]`.
+    pub base: Vec<f64>,
+    /// To each donor `[b]`.
+    pub donor: Vec<f64>,
+    /// To each prompt with the donor's part at a layer and place `[layer][place][b]`.
+    pub patched: Vec<Vec<Vec<f64>>>,
+}
+
+/// How far answers follow the donors, layer by layer and place by place.
+#[derive(Clone, Debug)]
+pub struct Maps {
+    /// What was patched.
+    pub part: Part,
+    /// Where.
+    pub places: Vec<Place>,
+    /// Share of the way from the prompt's answer to the donor's `[layer][place]`; layers from 1.
+    pub follows: Vec<Vec<Estimate>>,
+    /// Pairs read before the query.
+    pub pairs: usize,
+    /// Prompts.
+    pub prompts: usize,
+}
+
+impl Patched {
+    /// Answers after all points but the last, which is the query.
+    pub fn of(
+        weights: &Weights,
+        [prompts, donors]: [&Prompts; 2],
+        part: Part,
+        places: &[Place],
+    ) -> Result<Patched> {
+        check(weights, prompts, donors)?;
+        let (count, layers) = (prompts.count(), weights.network.layers());
+        let groups = per_thread(
+            count.div_ceil(GROUP),
+            || (),
+            |(), group| {
+                interrupt::look();
+                let cut = |of: &Prompts| of.part(group * GROUP, GROUP);
+                Group::new(weights, [cut(prompts), cut(donors)])?.all(part, places)
+            },
+        )?;
+        let mut all = Patched {
+            base: Vec::with_capacity(count),
+            donor: Vec::with_capacity(count),
+            patched: vec![vec![Vec::with_capacity(count); places.len()]; layers],
+        };
+        for group in groups {
+            all.base.extend(group.base);
+            all.donor.extend(group.donor);
+            for (all, group) in all.patched.iter_mut().zip(group.patched) {
+                all.iter_mut().zip(group).for_each(|(all, group)| all.extend(group));
+            }
+        }
+        Ok(all)
+    }
+
+    /// How far the answers follow, with intervals over resampled prompts.
+    pub fn follows(&self, seed: Seed) -> Vec<Vec<Estimate>> {
+        let of = |patched: &Vec<f64>| {
+            bootstrap(seed, self.base.len(), |chosen| {
+                let (mut along, mut whole) = (0.0, 0.0);
+                for &b in chosen {
+                    let way = self.donor[b] - self.base[b];
+                    along += (patched[b] - self.base[b]) * way;
+                    whole += way * way;
+                }
+                along / whole
+            })
+        };
+        self.patched.iter().map(|layer| layer.iter().map(of).collect()).collect()
+    }
+}
+
+fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> Result<()> {
+    if prompts.xs.dim() != donors.xs.dim() {
+        return Err(Error::BadData(format!(
+            "prompts have shape {:?} and donors {:?}; accepted: the same",
+            prompts.xs.dim(),
+            donors.xs.dim()
+        )));
+    }
+    if prompts.points() < 2 {
+        return Err(Error::BadData(
+            "a prompt of 1 point has a query alone; accepted: at least 2 points".into(),
+        ));
+    }
+    if prompts.dim() > weights.network.features() {
+        return Err(Error::BadData(format!(
+            "prompts of {} dimensions; accepted: at most {}",
+            prompts.dim(),
+            weights.network.features()
+        )));
+    }
+    Ok(())
+}
+
+/// A few prompts and their donors, both run once.
+struct Group<'a> {
+    weights: &'a Weights,
+    base: Runner,
+    donor: Runner,
+    count: usize,
+    pairs: usize,
+}
+
+impl<'a> Group<'a> {
+    fn new(weights: &'a Weights, [prompts, donors]: [Prompts; 2]) -> Result<Group<'a>> {
+        let (count, points) = (prompts.count(), prompts.points());
+        let network = &weights.network;
+        // the query is the last token; donors keep what is inside their layers
+        let run = |of: &Prompts, mode: Mode| -> Result<Runner> {
+            let mut runner = network.runner(count, 2 * points - 1, mode)?;
+            let all = tokens(of, network.features());
+            let (prompt, read) = (2 * points * network.features(), (2 * points - 1) * network.features());
+            let cut: Vec<f32> = all.chunks_exact(prompt).flat_map(|p| p[..read].iter().copied()).collect();
+            runner.set_tokens(&cut)?;
+            runner.forward(weights.for_passes());
+            Ok(runner)
+        };
+        let (base, donor) = (run(&prompts, Mode::Infer)?, run(&donors, Mode::Train)?);
+        Ok(Group { weights, base, donor, count, pairs: points - 1 })
+    }
+
+    fn answers(&self, runner: &Runner) -> Vec<f64> {
+        let points = self.pairs + 1;
+        runner.predictions().chunks_exact(points).map(|of| f64::from(of[self.pairs])).collect()
+    }
+
+    fn all(mut self, part: Part, places: &[Place]) -> Result<Patched> {
+        let (base, donor) = (self.answers(&self.base), self.answers(&self.donor));
+        let layers = self.weights.network.layers();
+        let mut patched = vec![Vec::new(); layers];
+        // from the last layer down, so that the streams before a layer are still those of the prompts themselves
+        for block in (1..=layers).rev() {
+            for place in places {
+                let tokens = place.tokens(self.pairs);
+                patched[block - 1].push(match part {
+                    Part::Stream => self.stream(block, &tokens)?,
+                    Part::Attention => self.inside(block, SiteKind::Z(None), &tokens)?,
+                    Part::Mlp => self.inside(block, SiteKind::MlpHidden, &tokens)?,
+                });
+            }
+        }
+        Ok(Patched { base, donor, patched })
+    }
+
+    /// Answers with the donor's residual stream before a layer.
+    fn stream(&mut self, block: usize, tokens: &[usize]) -> Result<Vec<f64>> {
+        let site = Site { block, kind: SiteKind::ResidPre };
+        let own = self.patch(&self.base, site, tokens)?;
+        let theirs = self.patch(&self.donor, site, tokens)?;
+        self.base.write(&theirs)?;
+        self.base.forward_from(self.weights.for_passes(), block);
+        let answers = self.answers(&self.base);
+        self.base.write(&own)?;
+        Ok(answers)
+    }
+
+    /// Answers with an activation inside a layer taken from the donor.
+    fn inside(&mut self, block: usize, kind: SiteKind, tokens: &[usize]) -> Result<Vec<f64>> {
+        let theirs = self.patch(&self.donor, Site { block, kind }, tokens)?;
+        self.base.patch(&[theirs])?;
+        self.base.forward_from(self.weights.for_passes(), block);
+        self.base.patch(&[])?;
+        Ok(self.answers(&self.base))
+    }
+
+    fn patch(&self, from: &Runner, site: Site, tokens: &[usize]) -> Result<Patch> {
+        let all = from.activation(site)?;
+        let rows = 2 * self.pairs + 1;
+        let width = all.len() / (self.count * rows);
+        let of = |b: usize, t: usize| &all[(b * rows + t) * width..][..width];
+        let values = (0..self.count).flat_map(|b| tokens.iter().flat_map(move |&t| of(b, t).iter().copied()));
+        Ok(Patch { site, tokens: tokens.to_vec(), values: values.collect() })
+    }
+}
+
+impl Maps {
+    /// How far the answers of a network follow donors.
+    pub fn of(
+        weights: &Weights,
+        pair: [&Prompts; 2],
+        part: Part,
+        places: Vec<Place>,
+        seed: Seed,
+    ) -> Result<Maps> {
+        let patched = Patched::of(weights, pair, part, &places)?;
+        let (pairs, prompts) = (pair[0].points() - 1, pair[0].count());
+        Ok(Maps { part, places, follows: patched.follows(seed), pairs, prompts })
+    }
+
+    /// The shares at one place, layer by layer from 1.
+    pub fn at(&self, place: Place) -> Option<Vec<Estimate>> {
+        let at = self.places.iter().position(|other| *other == place)?;
+        Some(self.follows.iter().map(|layer| layer[at]).collect())
+    }
+}
