@@ -20,6 +20,7 @@ from ._errors import ArgumentError, Error
 from ._figures import Figure, Figures, Table
 from ._fingerprint import AfterPairs, Candidate, Fingerprint, fingerprint
 from ._learners import Learner, Probe, Trajectory, load, probe, solver
+from ._patching import Patching, patch
 from ._prompts import Prompts, sample
 from ._reproduction import Analysis, Claim, analyses, reproduce
 from ._training import Metrics, Run, train
@@ -56,6 +57,7 @@ __all__ = [
     "Fingerprint",
     "Learner",
     "Metrics",
+    "Patching",
     "Probe",
     "Prompts",
     "Rate",
@@ -68,6 +70,7 @@ __all__ = [
     "construct",
     "fingerprint",
     "load",
+    "patch",
     "probe",
     "reproduce",
     "sample",

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! calls: the interpreter let go, Ctrl-C heard, panics kept in     errors: the exceptions     arrays: NumPy and back
-//! prompts, learners, comparison, fingerprint, body (a module of PyTorch), construction, training, reproduction
+//! prompts, learners, comparison, fingerprint, patching, body (a module of PyTorch), construction, training, reproduction
 //! findings: figures, tables and claims of any of them             command: the command line
 //! ```
 
@@ -19,6 +19,7 @@ mod errors;
 mod findings;
 mod fingerprint;
 mod learners;
+mod patching;
 mod prompts;
 mod reproduction;
 mod training;
@@ -42,6 +43,8 @@ mod _iclab {
     use crate::fingerprint::fingerprint;
     #[pymodule_export]
     use crate::learners::{Learner, probe};
+    #[pymodule_export]
+    use crate::patching::patch;
     #[pymodule_export]
     use crate::prompts::Prompts;
     #[pymodule_export]

@@ -75,6 +75,20 @@ def test_answers_to_queries(prompts: iclab.Prompts) -> None:
         newton.answers(prompts, queries[:3], [10])
 
 
+def test_patching_finds_labels_in_the_y_tokens_first(tmp_path: Path) -> None:
+    run = iclab.train("miniature", set=SMALL, steps=3, runs=tmp_path, device="cpu")
+    found = iclab.patch(run.directory, pairs=5, prompts=8)
+    assert found.places == ["y tokens", "x tokens", "query"] and found.follows.shape == (2, 3, 3)
+    assert found.follows[0, :, 0].tolist() == [1.0, 0.0, 0.0], "before the first layer"
+    assert list(found.to_pandas().columns) == found.places and "<svg" in found._repr_html_()
+    by_token = iclab.patch(run.directory, pairs=5, prompts=8, by_token=True, part="mlp", donor="both")
+    assert by_token.follows.shape == (2, 11, 3)
+    with pytest.raises(ValueError, match="donor 'answers' is unknown; accepted: labels, inputs, both"):
+        iclab.patch(run.directory, donor="answers")
+    with pytest.raises(ValueError, match="only a Transformer"):
+        iclab.patch("r7", prompts=8)
+
+
 def test_an_analysis_has_claims_and_figures(tmp_path: Path) -> None:
     [found] = iclab.reproduce("F26", prompts=32, cache=tmp_path)
     assert found.id == "F26" and found.claims[0].id.startswith("F26.")

@@ -67,6 +67,12 @@ pub const EXCEPTIONS: &[(&str, &str, Instead, &str)] = &[
         Smaller("iclab train miniature --steps 40"),
         "a minute",
     ),
+    (
+        "docs/guide/inside.md",
+        "iclab train miniature",
+        Smaller("iclab train miniature --steps 40"),
+        "a minute",
+    ),
     ("docs/guide/python.md", "pip install ./python", Nothing, "scripts/test installs it"),
     ("docs/guide/reproduce.md", "iclab reproduce", Nothing, "seven minutes; reproduce.rs runs its parts"),
     (

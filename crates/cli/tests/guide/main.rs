@@ -184,6 +184,14 @@ fn reproduce() {
 }
 
 #[test]
+fn inside() {
+    let place = run("docs/guide/inside.md");
+    for folder in ["labels", "tokens"] {
+        assert!(place.at(folder).join("index.html").is_file());
+    }
+}
+
+#[test]
 fn python_page() {
     run("docs/guide/python.md");
 }

@@ -88,7 +88,12 @@ impl PlannedPatch {
         check_len("values of a patch", values.len(), graph.batch * tokens.len() * columns.len(), || {
             format!("{} prompts × {} tokens × {} values of {site}", graph.batch, tokens.len(), columns.len())
         })?;
-        let after = graph.plan.ops.iter().rposition(|op| op.out() == var).expect("computed by the plan");
+        // in inference blocks share buffers, so that the operation is looked for in its own block; the stream before a block
+        // is computed before it
+        let layers = &graph.plan.layers;
+        let end = layers.get(site.block).copied().unwrap_or(graph.plan.ops.len());
+        let before = &graph.plan.ops[..end];
+        let after = before.iter().rposition(|op| op.out() == var).expect("computed by the plan");
         let replaced = tokens.iter().map(|token| token / every).collect();
         Ok(PlannedPatch { after, out: var, rows, width, columns, replaced, values: values.clone() })
     }

@@ -65,6 +65,11 @@ const TERMS: [(&str, &str); 28] = [
         "the filters of a learner, step by step. They tell algorithms apart that converge to the same solution and have similar errors",
     ),
     (
+        "patching",
+        "an activation of a network is replaced by that of another prompt, the donor, and the rest computed from there: how far the \
+         answer goes to the donor's says what the replaced tokens held",
+    ),
+    (
         "exponent p",
         "how a filter begins, f ≈ (λ/λ_c)^p: 1 for gradient descent and for Newton from the identity, 2 for Newton from αS",
     ),

@@ -1,6 +1,7 @@
 //! Beyond the paper: `N…`, `M1`, `REF`.
 
 mod m1_miniature;
+mod n10_where_labels_live;
 mod n1_seeds;
 pub mod n2_emergence;
 pub mod n3_ablations;
@@ -31,5 +32,6 @@ pub const ROWS: &[&[Analysis]] = &[
     n8_other_inputs::ROWS,
     n9_calibration::ROWS,
     n9_controls::ROWS,
+    n10_where_labels_live::ROWS,
     ref_reference_numbers::ROWS,
 ];

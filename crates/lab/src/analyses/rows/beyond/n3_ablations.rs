@@ -11,7 +11,7 @@ use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Part, Probe
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N3",
     order: 30,
-    seconds: 31.6,
+    seconds: 23.5,
     title: "Which layers and heads does the network need?",
     summary: "One layer adds nothing, or its mean; one head says its mean. What is left of the last layer's match \
               with Newton, and how much the error grows. Not in the paper; its maps are correlations, and this is a \

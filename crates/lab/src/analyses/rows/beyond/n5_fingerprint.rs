@@ -15,7 +15,7 @@ use crate::learners::Unit;
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N5",
     order: 50,
-    seconds: 6.0,
+    seconds: 7.4,
     title: "Which algorithm does each layer run, by what it does to each eigen-direction?",
     summary: "Any method that multiplies by S answers with w = f(S) w_OLS: it scales the least-squares solution along each \
               eigenvector of S by a factor that depends on the eigenvalue. Small eigenvalues are learned last, and how much later \

@@ -15,7 +15,7 @@ use crate::compare::rates::fit_rate;
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N6",
     order: 60,
-    seconds: 8.0,
+    seconds: 10.1,
     title: "Is half of \"three Newton steps per layer\" the start of the iteration?",
     summary: "The paper starts Newton's iteration from αS, which squares every eigenvalue: its first steps undo that. From M = ηI, η = \
               1/‖S‖_F, half as many steps reach the same error. Both are held against the layers of every network by similarity of \

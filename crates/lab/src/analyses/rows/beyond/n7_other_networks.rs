@@ -14,7 +14,7 @@ use super::n4_recipes::SEEDS;
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N7",
     order: 70,
-    seconds: 12.0,
+    seconds: 7.5,
     title: "Do other networks have the same fingerprint?",
     summary: "The measurements of N5 for the same network by another recipe and from five seeds, with ReLU in place of softmax, on \
               ill-conditioned inputs and noisy labels, with one head, and with 24 layers; after 15 to 40 pairs. Of most of these \

@@ -12,7 +12,7 @@ use crate::stats::over_runs;
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N8",
     order: 80,
-    seconds: 10.0,
+    seconds: 13.4,
     title: "Does the step size follow the inputs?",
     summary: "R1 was trained on standard normal inputs alone. Inputs and labels are made smaller and larger: an algorithm with η = \
               1/‖S‖ scales with them, one with a constant η learns large eigenvalues earlier and diverges in the end. Then inputs have \

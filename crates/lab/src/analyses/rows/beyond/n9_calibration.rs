@@ -16,7 +16,7 @@ use crate::fingerprint::{Named, Naming};
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N9",
     order: 90,
-    seconds: 9.0,
+    seconds: 7.9,
     title: "Are known algorithms named rightly?",
     summary: "Fingerprints name an algorithm by the weights that its answers imply: the one that leaves least of w − w_OLS at its \
               best steps, and all that cannot be told from it. Here the right name is known. Every iterative algorithm is shown \

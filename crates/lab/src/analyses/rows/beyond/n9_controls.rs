@@ -14,7 +14,7 @@ use crate::probe::{self, Probed};
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N9-R7",
     order: 91,
-    seconds: 2.0,
+    seconds: 0.9,
     title: "Is an LSTM named as none of them?",
     summary: "A control for fingerprints: an LSTM was trained on the same task, and no layer of it should be named as Newton's \
               iteration, gradient descent or their kin.",

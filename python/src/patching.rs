@@ -1,0 +1,75 @@
+//! Activation patching.
+
+use std::time::Instant;
+
+use lab::Error;
+use lab::patching::plan::{Plan, Wish};
+use lab::patching::{Donor, Part, Place};
+use ndarray::Array3;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrays::given;
+use crate::calls::run;
+use crate::findings::Findings;
+
+/// What is patched, from Python.
+#[derive(FromPyObject)]
+pub struct PatchArg {
+    #[pyo3(item)]
+    network: String,
+    #[pyo3(item)]
+    donor: String,
+    #[pyo3(item)]
+    part: String,
+    #[pyo3(item)]
+    by_token: bool,
+    #[pyo3(item)]
+    pairs: Option<usize>,
+    #[pyo3(item)]
+    prompts: usize,
+    #[pyo3(item)]
+    seed: u64,
+}
+
+/// Patches a network by its name.
+#[pyfunction]
+pub fn patch<'py>(py: Python<'py>, asked: PatchArg) -> PyResult<Bound<'py, PyDict>> {
+    let began = Instant::now();
+    let found = run(py, || {
+        let donor = named("donor", &asked.donor, &Donor::ALL.map(|(donor, name, _)| (donor, name)))?;
+        let part = named("part", &asked.part, &Part::ALL.map(|(part, name, _)| (part, name)))?;
+        let PatchArg { network, by_token, pairs, prompts, seed, .. } = &asked;
+        let (plan, notes) = Plan::new(Wish {
+            network: network.clone(),
+            donor,
+            part,
+            by_token: *by_token,
+            pairs: *pairs,
+            prompts: *prompts,
+            seed: *seed,
+        })?;
+        let mut found = plan.run(&|_| ())?;
+        found.notes.splice(0..0, notes);
+        Ok(found)
+    })?;
+    let maps = &found.maps;
+    let shape = (maps.follows.len(), maps.places.len(), 3);
+    let follows = Array3::from_shape_fn(shape, |(l, p, i)| {
+        let share = maps.follows[l][p];
+        [share.value, share.low, share.high][i]
+    });
+    let dict = PyDict::new(py);
+    dict.set_item("places", maps.places.iter().map(Place::to_string).collect::<Vec<_>>())?;
+    dict.set_item("follows", given(py, follows))?;
+    dict.set_item("pairs", maps.pairs)?;
+    let inner = lab::findings::Findings { seconds: began.elapsed().as_secs_f64(), ..found.findings() };
+    dict.set_item("findings", Py::new(py, Findings { inner, about: (maps.prompts, asked.seed) })?)?;
+    Ok(dict)
+}
+
+fn named<T: Copy>(argument: &str, given: &str, all: &[(T, &str)]) -> lab::Result<T> {
+    let names = || all.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
+    let found = all.iter().find(|(_, name)| *name == given).map(|(value, _)| *value);
+    found.ok_or_else(|| Error::BadData(format!("{argument} '{given}' is unknown; accepted: {}", names())))
+}
