@@ -13,7 +13,7 @@ pub struct Term {
 }
 
 /// What is measured, and how.
-const TERMS: [(&str, &str); 28] = [
+const TERMS: [(&str, &str); 29] = [
     (
         "prompt",
         "pairs (x₁, y₁), (x₂, y₂), … from one function, drawn anew for each prompt, and a last input whose label is asked for",
