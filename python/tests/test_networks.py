@@ -85,7 +85,7 @@ def test_patching_finds_labels_in_the_y_tokens_first(tmp_path: Path) -> None:
     assert by_token.follows.shape == (2, 11, 3)
     with pytest.raises(ValueError, match="donor 'answers' is unknown; accepted: labels, inputs, both"):
         iclab.patch(run.directory, donor="answers")
-    with pytest.raises(ValueError, match="only a Transformer"):
+    with pytest.raises(iclab.Error, match="only a Transformer"):
         iclab.patch("r7", prompts=8)
 
 
