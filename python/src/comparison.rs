@@ -1,5 +1,6 @@
 //! Two learners compared.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use lab::compare::between::{Between, Compared};
@@ -10,14 +11,14 @@ use lab::learners::task::KnownTask;
 use lab::learners::{Predictions, Unit};
 use lab::registry::Id;
 use lab::{Comparison, Error, Result, Seed, Steps};
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView3};
 use numpy::PyReadonlyArray3;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::{estimates, given, numbers, parsed, steps, triple};
 use crate::calls::run;
-use crate::errors::raised;
+use crate::errors::{argument, raised};
 use crate::findings::Findings;
 use crate::learners::Learner;
 use crate::prompts::Prompts;
@@ -35,14 +36,14 @@ pub enum SideArg<'py> {
 
 /// A side while it is compared.
 enum Side<'a> {
-    Learner(&'a dyn lab::Learner, Steps),
-    Values(ndarray::ArrayView3<'a, f64>, Steps, Id),
+    Learner(Arc<dyn lab::Learner>, Steps),
+    Values(ArrayView3<'a, f64>, Steps, Id),
 }
 
 impl Side<'_> {
     fn compared(&self) -> Compared<'_> {
         match self {
-            Side::Learner(learner, steps) => Compared::Learner(*learner, steps),
+            Side::Learner(learner, steps) => Compared::Learner(&**learner, steps),
             Side::Values(values, steps, learner) => {
                 let values = values.view();
                 Compared::Predictions(Predictions { learner, unit: Unit::Step, steps, values })
@@ -85,13 +86,13 @@ pub fn compare<'py>(
     let found = match (&a, &b, prompts.as_deref()) {
         (SideArg::Name(a), SideArg::Name(b), None) => run(py, || by_names(a, b, count, &how))?,
         (_, _, Some(prompts)) => {
-            let sides = [own(py, &a, "a", &how.steps_a, prompts)?, own(py, &b, "b", &how.steps_b, prompts)?];
-            let sides = [side(&sides[0], &how.steps_a)?, side(&sides[1], &how.steps_b)?];
+            let sides =
+                [side(py, &a, "a", &how.steps_a, prompts)?, side(py, &b, "b", &how.steps_b, prompts)?];
             run(py, || on_prompts(&sides, prompts, &how))?
         }
         _ => {
             let why = "learners that are no names have no task of their own; accepted: prompts=Prompts, those to compare on";
-            return Err(crate::errors::argument(why));
+            return Err(argument(why));
         }
     };
     let found = match how.over {
@@ -118,60 +119,40 @@ fn by_names(a: &str, b: &str, count: usize, how: &HowArg) -> Result<Comparison> 
     Ok(plan.run(&|_| ())?.noting(notes))
 }
 
-/// What a side is made of, once its name is a learner.
-enum Owned<'a> {
-    Built(Learner),
-    There(&'a Learner),
-    Values(ndarray::ArrayView3<'a, f64>, Vec<u64>, String),
-}
-
-fn own<'a>(
+/// A side as it is given; arrays stay where they lie.
+fn side<'a>(
     py: Python<'_>,
-    side: &'a SideArg<'_>,
-    argument: &str,
-    steps: &Option<String>,
+    given: &'a SideArg<'_>,
+    name: &str,
+    wanted: &Option<String>,
     prompts: &Prompts,
-) -> PyResult<Owned<'a>> {
-    let shape = prompts.inner.xs.dim();
-    match side {
-        SideArg::Name(name) => Learner::build(py, name.clone(), Some((shape.1, shape.2))).map(Owned::Built),
-        SideArg::Learner(learner) => Ok(Owned::There(learner)),
-        SideArg::Values(values, taken, name) => {
-            let view = values.as_array();
-            if view.dim() != (taken.len(), shape.0, shape.1) {
-                return Err(crate::errors::argument(&format!(
-                    "{argument} has shape {:?}; accepted: [steps, prompts, points] = {:?}",
-                    view.dim(),
-                    (taken.len(), shape.0, shape.1)
+) -> PyResult<Side<'a>> {
+    let (count, points, dim) = prompts.inner.xs.dim();
+    let of = |learner: &Learner| {
+        let steps = parsed(wanted.as_deref()).map_err(raised)?;
+        let steps = steps.unwrap_or_else(|| learner.inner.default_steps());
+        Ok(Side::Learner(learner.inner.clone(), steps))
+    };
+    match given {
+        SideArg::Name(learner) => of(&Learner::build(py, learner.clone(), Some((points, dim)))?),
+        SideArg::Learner(learner) => of(learner),
+        SideArg::Values(values, steps, label) => {
+            let values = values.as_array();
+            let accepted = (steps.len(), count, points);
+            if values.dim() != accepted {
+                return Err(argument(&format!(
+                    "{name} has shape {:?}; accepted: [steps, prompts, points] = {accepted:?}",
+                    values.dim()
                 )));
             }
-            if let Some(((s, p, t), value)) = view.indexed_iter().find(|(_, v)| !v.is_finite()) {
-                return Err(crate::errors::argument(&format!(
-                    "{argument}[{s}, {p}, {t}] is {value}; accepted: finite predictions"
-                )));
+            if let Some(((s, b, t), value)) = values.indexed_iter().find(|(_, v)| !v.is_finite()) {
+                let what = format!("{name}[{s}, {b}, {t}] is {value}; accepted: finite predictions");
+                return Err(argument(&what));
             }
-            if steps.is_some() {
-                let why = format!("steps_{argument} is given for an array, whose steps are all taken");
-                return Err(crate::errors::argument(&format!("{why}; accepted: none")));
-            }
-            Ok(Owned::Values(view, taken.clone(), name.clone()))
+            let steps = Steps::new(steps.clone()).map_err(raised)?;
+            Ok(Side::Values(values, steps, Id { name: label.clone(), given: Default::default() }))
         }
     }
-}
-
-fn side<'a>(owned: &'a Owned<'a>, wanted: &Option<String>) -> PyResult<Side<'a>> {
-    let of = |learner: &'a Learner| -> Result<Side<'a>> {
-        let steps = parsed(wanted.as_deref())?.unwrap_or_else(|| learner.inner.default_steps());
-        Ok(Side::Learner(&*learner.inner, steps))
-    };
-    let made = match owned {
-        Owned::Built(learner) => of(learner),
-        Owned::There(learner) => of(learner),
-        Owned::Values(values, steps, name) => Steps::new(steps.clone()).map(|steps| {
-            Side::Values(values.view(), steps, Id { name: name.clone(), given: Default::default() })
-        }),
-    };
-    made.map_err(raised)
 }
 
 fn on_prompts(sides: &[Side<'_>; 2], prompts: &Prompts, how: &HowArg) -> Result<Comparison> {

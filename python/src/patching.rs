@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use lab::Error;
+use lab::patching::Place;
 use lab::patching::plan::{Plan, Wish};
-use lab::patching::{Donor, Part, Place};
 use ndarray::Array3;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -37,13 +36,11 @@ pub struct PatchArg {
 pub fn patch<'py>(py: Python<'py>, asked: PatchArg) -> PyResult<Bound<'py, PyDict>> {
     let began = Instant::now();
     let found = run(py, || {
-        let donor = named("donor", &asked.donor, &Donor::ALL.map(|(donor, name, _)| (donor, name)))?;
-        let part = named("part", &asked.part, &Part::ALL.map(|(part, name, _)| (part, name)))?;
         let PatchArg { network, by_token, pairs, prompts, seed, .. } = &asked;
         let (plan, notes) = Plan::new(Wish {
             network: network.clone(),
-            donor,
-            part,
+            donor: asked.donor.parse()?,
+            part: asked.part.parse()?,
             by_token: *by_token,
             pairs: *pairs,
             prompts: *prompts,
@@ -66,10 +63,4 @@ pub fn patch<'py>(py: Python<'py>, asked: PatchArg) -> PyResult<Bound<'py, PyDic
     let inner = lab::findings::Findings { seconds: began.elapsed().as_secs_f64(), ..found.findings() };
     dict.set_item("findings", Py::new(py, Findings { inner, about: (maps.prompts, asked.seed) })?)?;
     Ok(dict)
-}
-
-fn named<T: Copy>(argument: &str, given: &str, all: &[(T, &str)]) -> lab::Result<T> {
-    let names = || all.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
-    let found = all.iter().find(|(_, name)| *name == given).map(|(value, _)| *value);
-    found.ok_or_else(|| Error::BadData(format!("{argument} '{given}' is unknown; accepted: {}", names())))
 }

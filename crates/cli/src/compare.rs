@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lab::Steps;
 use lab::compare::plan::{Measure, Plan, Wish};
 use lab::learners::planned::Source;
 use report::About;
 
 use crate::error::Result;
-use crate::output::{Directory, write_file};
+use crate::output::Directory;
 use crate::task::TaskArgs;
 use crate::{plan, progress};
 
@@ -45,7 +44,7 @@ pub struct CompareArgs {
     #[arg(long, default_value = "1280")]
     prompts: Source,
     /// How to compare
-    #[arg(long, default_value = "sime", value_parser = measures())]
+    #[arg(long, default_value = "sime", value_parser = plan::choices(&Measure::ALL))]
     measure: Measure,
     /// Fewest pairs read at a position that counts: 1 as in the paper, 0 as in the authors' code, d+1 to leave out t ≤ d
     #[arg(long, default_value_t = 1)]
@@ -64,11 +63,6 @@ pub struct CompareArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-fn measures() -> impl TypedValueParser<Value = Measure> {
-    let values = Measure::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
-    PossibleValuesParser::new(values).try_map(|text| text.parse::<Measure>())
 }
 
 impl CompareArgs {
@@ -110,9 +104,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         prompts: found.map.prompts(),
         ..About::default()
     };
-    plan::write_page(&plan, &findings, &found.notes, about, &directory.path())?;
-    write_file(&directory.path().join("result.json"), format!("{result:#}\n").as_bytes())?;
-    directory.finish()?;
+    plan::finish(directory, &plan, &findings, &result, about, |_| Ok(()))?;
     spinner.finish_and_clear();
     if args.json {
         println!("{result:#}");

@@ -12,7 +12,7 @@ use lab::learners::planned::Source;
 use report::About;
 
 use crate::error::Result;
-use crate::output::{Directory, print_aligned, write_file};
+use crate::output::{Directory, print_aligned};
 use crate::task::TaskArgs;
 use crate::{plan, progress};
 
@@ -124,10 +124,9 @@ pub fn run(args: &FingerprintArgs) -> Result<()> {
         prompts: found.fingerprint.prompts,
         ..About::default()
     };
-    plan::write_page(&plan, &findings, &found.notes, about, &directory.path())?;
-    write_file(&directory.path().join("result.json"), format!("{result:#}\n").as_bytes())?;
-    found.write_arrays(&directory.path().join("fingerprint.npz"))?;
-    directory.finish()?;
+    plan::finish(directory, &plan, &findings, &result, about, |dir| {
+        Ok(found.write_arrays(&dir.join("fingerprint.npz"))?)
+    })?;
     spinner.finish_and_clear();
     if args.json {
         println!("{result:#}");

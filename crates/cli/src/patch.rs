@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lab::patching::plan::{Plan, Wish};
 use lab::patching::{Donor, Part};
 use report::About;
 
 use crate::error::Result;
-use crate::output::{Directory, print_aligned, write_file};
+use crate::output::{Directory, print_aligned};
 use crate::{plan, progress};
 
 /// Replace activations of a network by those of another prompt, layer by layer
@@ -29,10 +28,10 @@ pub struct PatchArgs {
     #[arg(required_unless_present = "plan")]
     network: Option<String>,
     /// How donor prompts differ
-    #[arg(long, default_value = "labels", value_parser = donors())]
+    #[arg(long, default_value = "labels", value_parser = plan::choices(&Donor::ALL))]
     donor: Donor,
     /// What is taken from the donor
-    #[arg(long, default_value = "stream", value_parser = parts())]
+    #[arg(long, default_value = "stream", value_parser = plan::choices(&Part::ALL))]
     part: Part,
     /// Patch every token by itself: a map of layers and tokens
     #[arg(long)]
@@ -55,20 +54,6 @@ pub struct PatchArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-fn donors() -> impl TypedValueParser<Value = Donor> {
-    let values = Donor::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
-    PossibleValuesParser::new(values).map(|text| {
-        Donor::ALL.iter().find(|(_, name, _)| *name == text).map_or(Donor::Labels, |(donor, ..)| *donor)
-    })
-}
-
-fn parts() -> impl TypedValueParser<Value = Part> {
-    let values = Part::ALL.map(|(_, name, about)| PossibleValue::new(name).help(about));
-    PossibleValuesParser::new(values).map(|text| {
-        Part::ALL.iter().find(|(_, name, _)| *name == text).map_or(Part::Stream, |(part, ..)| *part)
-    })
 }
 
 /// Runs the command.
@@ -99,9 +84,7 @@ pub fn run(args: &PatchArgs) -> Result<()> {
         prompts: plan.prompts,
         ..About::default()
     };
-    plan::write_page(&plan, &findings, &found.notes, about, &directory.path())?;
-    write_file(&directory.path().join("result.json"), format!("{result:#}\n").as_bytes())?;
-    directory.finish()?;
+    plan::finish(directory, &plan, &findings, &result, about, |_| Ok(()))?;
     spinner.finish_and_clear();
     if args.json {
         println!("{result:#}");

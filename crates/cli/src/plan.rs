@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lab::findings::Findings;
+use lab::registry::one_of;
 use report::About;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::output::{PLAN, machine, write_file};
+use crate::output::{Directory, PLAN, machine, write_file};
 
 /// Hash of a plan, 16 hex digits (FNV-1a over its TOML): names the same experiment on every machine.
 pub fn hash(plan: &impl Serialize) -> String {
@@ -50,6 +53,30 @@ pub fn write_page(
     };
     report::write(std::slice::from_ref(findings), &about, dir)?;
     write(plan, dir)
+}
+
+/// Ends a verb that fills a folder: the page with its plan, `result.json`, and what `more` adds.
+pub fn finish(
+    directory: Directory,
+    plan: &impl Serialize,
+    findings: &Findings,
+    result: &Value,
+    about: About,
+    more: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    let dir = directory.path();
+    write_page(plan, findings, &findings.notes, about, &dir)?;
+    write_file(&dir.join("result.json"), format!("{result:#}\n").as_bytes())?;
+    more(&dir)?;
+    directory.finish()
+}
+
+/// Values by their names, each with what it is, for an argument.
+pub fn choices<T: Copy + Send + Sync + 'static>(
+    all: &'static [(T, &'static str, &'static str)],
+) -> impl TypedValueParser<Value = T> {
+    let names = all.iter().map(|(_, name, about)| PossibleValue::new(*name).help(*about));
+    PossibleValuesParser::new(names).try_map(|text| one_of("value", &text, all))
 }
 
 /// Reads the plan of a command, refusing those of others and fields that do not exist.

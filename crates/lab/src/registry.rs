@@ -5,6 +5,15 @@ use std::fmt;
 
 use crate::error::{Error, Result, hint};
 
+/// The value of a name among a few, each with what it is, or a sentence that says what there is.
+pub fn one_of<T: Copy>(what: &str, given: &str, all: &[(T, &str, &str)]) -> Result<T> {
+    let found = all.iter().find(|(_, name, _)| *name == given).map(|(value, ..)| *value);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|(_, name, _)| *name).collect();
+        Error::BadData(format!("{what} '{given}' is unknown; accepted: {}", names.join(", ")))
+    })
+}
+
 /// One setting of a row, as shown in `iclab list`.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {

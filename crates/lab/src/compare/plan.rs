@@ -18,6 +18,7 @@ use crate::learners::planned::{self, OWN, Sampled, Source};
 use crate::learners::steps::Steps;
 use crate::learners::task::KnownTask;
 use crate::networks::experiment::TaskSpec;
+use crate::registry::one_of;
 
 /// How learners are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,11 +55,7 @@ impl FromStr for Measure {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Measure> {
-        let names = || Measure::ALL.map(|(_, name, _)| name).join(", ");
-        let found = Measure::ALL.iter().find(|(_, name, _)| *name == text);
-        found
-            .map(|(measure, ..)| *measure)
-            .ok_or_else(|| Error::BadData(format!("measure '{text}' is unknown; accepted: {}", names())))
+        one_of("measure", text, &Measure::ALL)
     }
 }
 

@@ -15,11 +15,14 @@ mod shown;
 pub use maps::{Maps, Patched};
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::data::prompts::{Prompts, Task};
 use crate::data::seed::Seed;
+use crate::error::{Error, Result};
+use crate::registry::one_of;
 
 /// How a donor prompt differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +56,14 @@ impl Donor {
     }
 }
 
+impl FromStr for Donor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Donor> {
+        one_of("donor", text, &Donor::ALL)
+    }
+}
+
 impl fmt::Display for Donor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Donor::ALL[*self as usize].1)
@@ -78,6 +89,14 @@ impl Part {
         (Part::Attention, "attention", "What the attention heads of a layer hand to the projection"),
         (Part::Mlp, "mlp", "The hidden layer of a layer's MLP"),
     ];
+}
+
+impl FromStr for Part {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Part> {
+        one_of("part", text, &Part::ALL)
+    }
 }
 
 impl fmt::Display for Part {
