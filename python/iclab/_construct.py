@@ -62,21 +62,25 @@ def construct(
     seed: int = 0,
     out: str | PathLike[str] | None = None,
 ) -> Construction:
-    """Builds a Transformer whose weights are Newton's iteration or gradient descent, as ``iclab construct`` does.
+    """Builds a Transformer whose weights are Newton's iteration or a descent, as ``iclab construct`` does.
 
-    ``start``: ``"gram"`` (αS) or ``"identity"`` (ηI); ``variant``: ``"compact"``, ``"paper"``, ``"printed"`` or ``"causal"``;
+    ``algorithm``: ``"newton"``, ``"gd"`` or ``"gd++"``; ``start``: ``"gram"`` (αS) or ``"identity"`` (ηI); ``variant``:
+    ``"compact"``, ``"residual"`` (from ηI, labels read at every layer), ``"paper"``, ``"printed"`` or ``"causal"``;
     ``step``: α or η, half of the largest that converges when left out; ``out``: a .safetensors file to write.
     """
-    variants = ["compact", "paper", "printed", "causal"]
-    if algorithm not in {"newton", "gd"}:
-        raise ArgumentError(f"algorithm is {algorithm!r}; accepted: 'newton' or 'gd'")
+    variants = ["compact", "residual", "paper", "printed", "causal"]
+    if algorithm not in {"newton", "gd", "gd++"}:
+        raise ArgumentError(f"algorithm is {algorithm!r}; accepted: 'newton', 'gd' or 'gd++'")
     if start not in {"gram", "identity"}:
         raise ArgumentError(f"start is {start!r}; accepted: 'gram' or 'identity'")
     if variant not in variants:
         raise ArgumentError(f"variant is {variant!r}; accepted: {', '.join(map(repr, variants))}")
-    if start == "identity" and (variant != "compact" or algorithm == "gd"):
-        raise ArgumentError("start 'identity' is of Newton's compact construction; accepted: variant='compact'")
-    name = "gd" if algorithm == "gd" else "compact-identity" if start == "identity" else variant
+    if start == "identity" and (variant not in {"compact", "residual"} or algorithm != "newton"):
+        raise ArgumentError(
+            "start 'identity' is of two constructions of Newton; accepted: variant='compact' or variant='residual'"
+        )
+    compact = "compact-identity" if start == "identity" else "compact"
+    name = algorithm if algorithm != "newton" else compact if variant == "compact" else variant
     wish = {
         "variant": name,
         "iterations": whole(iterations, "iterations", 0),

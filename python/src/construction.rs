@@ -34,13 +34,15 @@ pub struct WishArg {
 }
 
 /// Every construction by its name in Python.
-const VARIANTS: [(&str, Variant); 6] = [
+const VARIANTS: [(&str, Variant); 8] = [
     ("compact", Variant::Compact(Start::Gram)),
     ("compact-identity", Variant::Compact(Start::Identity)),
     ("paper", Variant::Paper),
     ("printed", Variant::Printed),
     ("causal", Variant::Causal),
+    ("residual", Variant::Residual),
     ("gd", Variant::Gd),
+    ("gd++", Variant::GdPlusPlus),
 ];
 
 /// Builds a Transformer whose weights are an algorithm, and compares it with that.

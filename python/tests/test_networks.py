@@ -59,7 +59,7 @@ def test_constructions_are_their_algorithm(tmp_path: Path) -> None:
     assert np.allclose(built.values[:, :, 10], right.values[:, :, 10], atol=1e-9)
     from_file = iclab.load(f"construct:{tmp_path / 'w.safetensors'}").predict(prompts, [5])
     assert np.array_equal(from_file.values, built.values)
-    with pytest.raises(ValueError, match="start 'identity' is of Newton's compact construction"):
+    with pytest.raises(ValueError, match="start 'identity' is of two constructions of Newton"):
         iclab.construct("newton", variant="paper", start="identity")
     with pytest.raises(ValueError, match="outside the convergent range"):
         iclab.construct("newton", dim=4, points=10, step=10.0)

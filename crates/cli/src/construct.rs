@@ -22,6 +22,8 @@ const PNG_SCALE: f32 = 2.5;
     iclab construct newton --start identity --iterations 12 --out w.safetensors     (k+2 layers)\n  \
     iclab construct newton --variant paper --iterations 12 --out paper.safetensors     (the theorem: k+8 layers)\n  \
     iclab construct newton --variant printed --iterations 3 --out printed.safetensors     (as printed: wrong)\n  \
+    iclab construct newton --variant residual --iterations 12 --out residual.safetensors     (labels read at every layer)\n  \
+    iclab construct gd++ --iterations 12 --out gd++.safetensors\n  \
     iclab construct gd --iterations 100 --inputs skewed:kappa=100 --out gd.safetensors\n  \
     iclab predict construct:w.safetensors --prompts p.npz --out o.npz\n  \
     iclab compare construct:w.safetensors newton --prompts 64 --out same")]
@@ -43,13 +45,13 @@ pub struct ConstructArgs {
     #[arg(long, value_name = "N", default_value_t = 40, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=constructions::LARGEST.1 as i64))]
     points: u32,
-    /// Where Newton's iteration starts, gram when left out; identity is of the compact construction alone
+    /// Where Newton's iteration starts, gram when left out; identity is of the variants compact and residual
     #[arg(long, value_enum)]
     start: Option<StartArg>,
     /// α of Newton's start αS; half of the largest that converges on the prompts when left out
     #[arg(long, allow_negative_numbers = true)]
     alpha: Option<f64>,
-    /// η of Newton's start ηI, or the step of gradient descent; half of the largest that converges on the prompts when left
+    /// η of Newton's start ηI, or the (first) step of a descent; half of the largest that converges on the prompts when left
     /// out
     #[arg(long, allow_negative_numbers = true)]
     eta: Option<f64>,
@@ -74,6 +76,9 @@ enum AlgorithmArg {
     Newton,
     /// Gradient descent by linear attention
     Gd,
+    /// GD++: the same while inputs are transformed
+    #[value(name = "gd++")]
+    GdPlusPlus,
 }
 
 /// Which construction of Newton's iteration.
@@ -87,6 +92,8 @@ enum VariantArg {
     Printed,
     /// Compact under a causal mask
     Causal,
+    /// From ηI in k+2 layers, labels read at every one of them
+    Residual,
 }
 
 /// Where Newton's iteration starts.
@@ -101,22 +108,34 @@ enum StartArg {
 impl ConstructArgs {
     fn variant(&self) -> Result<Variant> {
         let refuse = |words: &str| Err(Error::Usage(words.into()));
-        if self.algorithm == AlgorithmArg::Gd {
+        let descent = match self.algorithm {
+            AlgorithmArg::Newton => None,
+            AlgorithmArg::Gd => Some(Variant::Gd),
+            AlgorithmArg::GdPlusPlus => Some(Variant::GdPlusPlus),
+        };
+        if let Some(descent) = descent {
+            let of_newton = |option: &str| {
+                refuse(&format!("{option} is of Newton's iteration; accepted: none with {}", descent.name()))
+            };
             return match (self.variant, self.start) {
-                (None, None) => Ok(Variant::Gd),
-                (Some(_), _) => refuse("--variant is of Newton's iteration; accepted: none with gd"),
-                (_, Some(_)) => refuse("--start is of Newton's iteration; accepted: none with gd"),
+                (None, None) => Ok(descent),
+                (Some(_), _) => of_newton("--variant"),
+                (_, Some(_)) => of_newton("--start"),
             };
         }
-        match (self.variant.unwrap_or(VariantArg::Compact), self.start.unwrap_or(StartArg::Gram)) {
-            (VariantArg::Compact, StartArg::Gram) => Ok(Variant::Compact(Start::Gram)),
-            (VariantArg::Compact, StartArg::Identity) => Ok(Variant::Compact(Start::Identity)),
-            (_, StartArg::Identity) => {
-                refuse("--start identity is of the compact construction; accepted: --variant compact")
+        match (self.variant.unwrap_or(VariantArg::Compact), self.start) {
+            (VariantArg::Residual, Some(StartArg::Gram)) => {
+                refuse("--variant residual starts from ηI; accepted: --start identity, or none")
             }
-            (VariantArg::Paper, StartArg::Gram) => Ok(Variant::Paper),
-            (VariantArg::Printed, StartArg::Gram) => Ok(Variant::Printed),
-            (VariantArg::Causal, StartArg::Gram) => Ok(Variant::Causal),
+            (VariantArg::Residual, _) => Ok(Variant::Residual),
+            (VariantArg::Compact, Some(StartArg::Identity)) => Ok(Variant::Compact(Start::Identity)),
+            (VariantArg::Compact, _) => Ok(Variant::Compact(Start::Gram)),
+            (_, Some(StartArg::Identity)) => {
+                refuse("--start identity is of two constructions; accepted: --variant compact, residual")
+            }
+            (VariantArg::Paper, _) => Ok(Variant::Paper),
+            (VariantArg::Printed, _) => Ok(Variant::Printed),
+            (VariantArg::Causal, _) => Ok(Variant::Causal),
         }
     }
 

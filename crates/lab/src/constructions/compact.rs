@@ -4,7 +4,7 @@
 //! holds only q = x_test: no layer can mistake it for a pair. A second layer makes a = αS x. From the identity no sum over
 //! pairs is needed: the first layer moves a = ηx along with b = x, and k+2 layers are enough.
 
-use super::layers::{Layers, OPPOSITE, newton, pair};
+use super::layers::{Layers, OPPOSITE, newton, pair, repeated};
 use super::operations::{mov, mov_softmax};
 use super::slots::Wire;
 use super::transformer::{Head, Layer, Mask};
@@ -48,15 +48,13 @@ pub fn build(recipe: &Recipe, misprints: Misprints) -> Construction {
         _ => vec![copy(&[("q", "b", 1.0)]), init()],
     };
     let read = pair(&slots, &[("q", "a", n)], &[("y", "out", 1.0)], OPPOSITE);
-    let mut layers = Layers {
-        before,
-        iteration: newton(&slots, n, misprints),
-        after: vec![Layer::attention("read", read)],
-    };
+    let (mut before, mut iteration) = (before, newton(&slots, n, misprints));
+    let mut after = vec![Layer::attention("read", read)];
     if causal {
-        let Layers { before, iteration, after } = &mut layers;
-        before.iter_mut().chain([iteration]).chain(after).for_each(|layer| layer.mask = Mask::Causal);
+        let all = before.iter_mut().chain([&mut iteration]).chain(&mut after);
+        all.for_each(|layer| layer.mask = Mask::Causal);
     }
+    let layers = Layers { before, iterations: repeated(iteration, recipe), after };
     layers.assemble(recipe, slots, "q", table)
 }
 

@@ -3,7 +3,7 @@
 //! The y columns hold (b = x, y = the residual); a layer takes η Σ ⟨x, x_s⟩ y_s off every residual and adds it to the
 //! prediction of the test column. The two ReLU heads of a pair are one linear head.
 
-use super::layers::{Layers, OPPOSITE, pair};
+use super::layers::{Layers, OPPOSITE, pair, repeated};
 use super::operations::mov;
 use super::transformer::Layer;
 use super::{Construction, Positions, Recipe, Slots};
@@ -25,7 +25,7 @@ pub fn build(recipe: &Recipe) -> Construction {
     let (score, value) = ([("b", "b", 1.0), ("q", "b", 1.0)], [("y", "y", -step), ("y", "out", step)]);
     let layers = Layers {
         before: vec![mov(&slots, &positions, columns, 1.0, &[("q", "b", 1.0)], None)],
-        iteration: Layer::attention("GD", pair(&slots, &score, &value, OPPOSITE)),
+        iterations: repeated(Layer::attention("GD", pair(&slots, &score, &value, OPPOSITE)), recipe),
         after: vec![],
     };
     let table = positions.table(&slots, columns);

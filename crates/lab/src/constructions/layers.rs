@@ -38,23 +38,27 @@ pub fn newton(slots: &Slots, n: f64, misprints: Misprints) -> Layer {
     }
 }
 
-/// The layers of a construction: those before the iteration, the iteration once, those after it.
+/// The layers of a construction: those before the iterations, the iterations, those after them.
 pub struct Layers {
     /// Before the first iteration.
     pub before: Vec<Layer>,
-    /// One iteration; it is repeated as often as the recipe says, its weights shared.
-    pub iteration: Layer,
+    /// One for each iteration of the recipe; where they are all the same, their weights are shared.
+    pub iterations: Vec<Arc<Layer>>,
     /// After the last iteration.
     pub after: Vec<Layer>,
+}
+
+/// The same layer for every iteration, its weights shared.
+pub fn repeated(layer: Layer, recipe: &Recipe) -> Vec<Arc<Layer>> {
+    vec![Arc::new(layer); recipe.iterations]
 }
 
 impl Layers {
     /// The whole Transformer: x is read into slot `x` and y into slot `y`, `positions` `[p,w]` are added, and slot `out` of the
     /// last column is the prediction.
     pub fn assemble(self, recipe: &Recipe, slots: Slots, x: &str, positions: Array2<f64>) -> Construction {
-        let Layers { before, iteration, after } = self;
+        let Layers { before, iterations, after } = self;
         let (first, last) = (before.len(), after.len());
-        let iterations = std::iter::repeat_n(Arc::new(iteration), recipe.iterations);
         let layers = before.into_iter().map(Arc::new).chain(iterations);
         let layers = layers.chain(after.into_iter().map(Arc::new)).collect();
         let d = recipe.dim;

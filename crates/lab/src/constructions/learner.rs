@@ -42,7 +42,10 @@ impl Constructed {
         match self.construction.recipe.variant {
             Variant::Gd => format!("gd:eta={step:e},form=iterated"),
             Variant::Causal => format!("newton:alpha={:e}", step / (t.max(1) * t.max(1)) as f64),
-            Variant::Compact(Start::Identity) => format!("newton:start=identity,eta={step:e}"),
+            Variant::GdPlusPlus => format!("gd++:eta={step:e}"),
+            Variant::Compact(Start::Identity) | Variant::Residual => {
+                format!("newton:start=identity,eta={step:e}")
+            }
             Variant::Compact(Start::Gram) | Variant::Paper | Variant::Printed => {
                 format!("newton:alpha={step:e}")
             }

@@ -28,6 +28,7 @@ pub mod describe;
 pub mod file;
 mod gate;
 mod gd;
+mod gd_plus_plus;
 mod layers;
 mod learner;
 mod made;
@@ -37,6 +38,7 @@ mod paper;
 mod perturbed;
 pub mod picture;
 mod recipe;
+mod residual;
 mod slots;
 pub mod transformer;
 
@@ -77,6 +79,8 @@ pub fn build_with(recipe: &Recipe, misprints: Misprints) -> Result<Construction>
         Variant::Compact(_) | Variant::Causal => compact::build(recipe, misprints),
         Variant::Paper => paper::build(recipe, misprints),
         Variant::Printed => paper::build(recipe, Misprints::ALL),
+        Variant::Residual => residual::build(recipe),
         Variant::Gd => gd::build(recipe),
+        Variant::GdPlusPlus => gd_plus_plus::build(recipe),
     })
 }

@@ -5,7 +5,7 @@
 //! ([`Misprints`]): the second head of each pair has the opposite value matrix, the first layer leaves the test column out,
 //! and the iteration queries with T x.
 
-use super::layers::{Layers, OPPOSITE, newton, pair};
+use super::layers::{Layers, OPPOSITE, newton, pair, repeated};
 use super::operations::{aff, mov, mul, sum_with_two_heads};
 use super::transformer::{Activation, Layer};
 use super::{Construction, Misprints, Positions, Recipe, Slots};
@@ -45,7 +45,7 @@ pub fn build(recipe: &Recipe, misprints: Misprints) -> Construction {
             Layer::attention("gather", gather),
             aff(&slots, Activation::Relu, &[("a", 1.0), ("b", -1.0)], 0.0, "a"),
         ],
-        iteration: newton(&slots, n, misprints),
+        iterations: repeated(newton(&slots, n, misprints), recipe),
         after: vec![
             mov(&slots, &positions, columns, 1.0, &[("a", "a", 1.0)], None),
             mul(&slots, &positions, columns, recipe.label_bound, ("y", "a", "p")),

@@ -20,7 +20,7 @@ pub struct Recipe {
     pub dim: usize,
     /// The most pairs n of a prompt.
     pub pairs: usize,
-    /// α or η, by the variant: of Newton's start αS or ηI, or η of gradient descent.
+    /// α or η, by the variant: of Newton's start αS or ηI, or η of the first step of a descent.
     pub step: f64,
     /// Half of what no label may exceed; only the paper's construction, which multiplies by labels, needs one.
     pub label_bound: f64,
@@ -37,8 +37,12 @@ pub enum Variant {
     Printed,
     /// The compact construction under a causal mask, as the paper remarks.
     Causal,
+    /// Newton from ηI in k+2 layers, labels read at every one of them.
+    Residual,
     /// Gradient descent in k+1 layers.
     Gd,
+    /// GD++ in k+1 layers.
+    GdPlusPlus,
 }
 
 /// Where Newton's iteration starts, by the words of the setting `start` of the solver `newton`.
@@ -53,13 +57,15 @@ pub enum Start {
 
 impl Variant {
     /// Every variant.
-    pub const ALL: [Variant; 6] = [
+    pub const ALL: [Variant; 8] = [
         Variant::Compact(Start::Gram),
         Variant::Compact(Start::Identity),
         Variant::Paper,
         Variant::Printed,
         Variant::Causal,
+        Variant::Residual,
         Variant::Gd,
+        Variant::GdPlusPlus,
     ];
 
     /// Its name, which compact constructions share.
@@ -69,16 +75,19 @@ impl Variant {
             Variant::Paper => "paper",
             Variant::Printed => "printed",
             Variant::Causal => "causal",
+            Variant::Residual => "residual",
             Variant::Gd => "gd",
+            Variant::GdPlusPlus => "gd++",
         }
     }
 
-    /// Where Newton's iteration starts; gradient descent has no such start.
+    /// Where Newton's iteration starts; descents have no such start.
     pub fn start(self) -> Option<Start> {
         match self {
             Variant::Compact(start) => Some(start),
             Variant::Paper | Variant::Printed | Variant::Causal => Some(Start::Gram),
-            Variant::Gd => None,
+            Variant::Residual => Some(Start::Identity),
+            Variant::Gd | Variant::GdPlusPlus => None,
         }
     }
 
@@ -102,7 +111,11 @@ impl Variant {
             Variant::Causal => {
                 "Newton's iteration under a causal mask, 1/t in place of 1/N, as the paper remarks"
             }
+            Variant::Residual => {
+                "Newton's iteration from ηI in residual form, labels read at every layer: k+2 layers"
+            }
             Variant::Gd => "gradient descent by linear attention, one layer per step",
+            Variant::GdPlusPlus => "GD++ by linear attention: inputs are transformed too, one layer per step",
         }
     }
 }
@@ -206,8 +219,8 @@ impl Misprints {
 
 /// The steps with which a variant converges on prompts: every one below this limit.
 ///
-/// Newton needs α < 2/λ² with λ the largest eigenvalue of S over `pairs` pairs; gradient descent and Newton from ηI need
-/// η < 2/λ; the causal variant α < 2/λ² with λ the largest eigenvalue of a mean of xxᵀ over any prefix, which the largest
+/// Newton needs α < 2/λ² with λ the largest eigenvalue of S over `pairs` pairs; the descents and Newton from ηI need
+/// η < 2/λ (GD++ bears 3/λ); the causal variant α < 2/λ² with λ the largest eigenvalue of a mean of xxᵀ over any prefix, which the largest
 /// ‖x‖² bounds.
 pub fn step_limit(variant: Variant, prompts: &Prompts, pairs: usize) -> f64 {
     let d = prompts.dim();

@@ -68,6 +68,11 @@ enum Gamma {
     Fixed(f64),
 }
 
+/// (η, γ) of each step of the schedule `polar`, from the first η.
+pub fn polar_schedule(eta: f64) -> impl Iterator<Item = (f64, f64)> {
+    Gamma::Polar.schedule(eta)
+}
+
 impl Gamma {
     /// (η, γ) of each step.
     fn schedule(self, eta: f64) -> impl Iterator<Item = (f64, f64)> {

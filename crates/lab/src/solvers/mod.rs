@@ -27,6 +27,7 @@ mod problem;
 mod quasi_newton;
 mod rls;
 
+pub use gd_plus_plus::polar_schedule;
 pub use iterative::{Filter, Form, Iterative, Solver};
 pub use newton::moment_coefficients;
 pub use problem::{Problem, SufficientStatistics};

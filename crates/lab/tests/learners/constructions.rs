@@ -68,9 +68,9 @@ fn over_the_grid(mut check: impl FnMut(usize, usize, u32, &Prompts)) {
 }
 
 #[test]
-fn compact_and_paper_are_newton_to_round_off() {
+fn every_newton_is_newton_to_round_off() {
     over_the_grid(|d, n, kappa, prompts| {
-        for variant in [COMPACT, FROM_IDENTITY, Variant::Paper] {
+        for variant in [COMPACT, FROM_IDENTITY, Variant::Paper, Variant::Residual] {
             let (_, deviation) = worst(build(&recipe(variant, prompts, ITERATIONS)).unwrap(), prompts);
             assert!(deviation <= ROUND_OFF, "{variant:?} d={d} n={n} κ={kappa}: {deviation:e}");
         }
@@ -78,10 +78,13 @@ fn compact_and_paper_are_newton_to_round_off() {
 }
 
 #[test]
-fn gd_is_gd_to_round_off() {
+fn every_descent_is_its_own_to_round_off() {
     over_the_grid(|d, n, kappa, prompts| {
-        let (_, deviation) = worst(build(&recipe(Variant::Gd, prompts, 40)).unwrap(), prompts);
-        assert!(deviation <= ROUND_OFF, "d={d} n={n} κ={kappa}: {deviation:e}");
+        // In directions that no pair shows, the round-off of c grows with η, by 9/4 a step, in the solver of GD++: not here.
+        for (variant, steps) in [(Variant::Gd, 40), (Variant::GdPlusPlus, 16)] {
+            let (_, deviation) = worst(build(&recipe(variant, prompts, steps)).unwrap(), prompts);
+            assert!(deviation <= ROUND_OFF, "{variant:?} d={d} n={n} κ={kappa}: {deviation:e}");
+        }
     });
 }
 
@@ -99,7 +102,9 @@ fn layers_and_widths_are_as_stated() {
             assert_eq!(shape(Variant::Causal), (k + 3, 3 * d + 6, 2));
             assert_eq!(shape(Variant::Paper), (k + 8, 6 * d + 8, 2));
             assert_eq!(shape(Variant::Printed), (k + 8, 6 * d + 8, 2));
+            assert_eq!(shape(Variant::Residual), (k + 2, 4 * d + 5, if k == 0 { 4 } else { 6 }));
             assert_eq!(shape(Variant::Gd), (k + 1, 2 * d + 5, if k == 0 { 1 } else { 2 }));
+            assert_eq!(shape(Variant::GdPlusPlus), (k + 1, 2 * d + 5, if k == 0 { 1 } else { 6 }));
         }
     }
 }
@@ -195,7 +200,9 @@ fn a_step_is_the_construction_of_so_many_iterations() {
 fn every_prefix_is_answered_as_the_algorithm_would() {
     let prompts = prompts(4, 9, 1, 5);
     let steps = Steps::range(0, 8);
-    for variant in [COMPACT, FROM_IDENTITY, Variant::Paper, Variant::Gd] {
+    for variant in
+        [COMPACT, FROM_IDENTITY, Variant::Paper, Variant::Residual, Variant::Gd, Variant::GdPlusPlus]
+    {
         let learner = constructed(variant, &prompts, 8);
         let found = learner.trajectory(&prompts, &steps).unwrap().values;
         for t in 0..prompts.points() {
