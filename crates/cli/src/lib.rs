@@ -29,6 +29,7 @@ mod plan;
 mod pool;
 mod predict;
 mod probe;
+mod probe_state;
 mod progress;
 mod reproduce;
 mod runs;

@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::output::{Directory, print_aligned, print_json};
-use crate::{plan, progress};
+use crate::probe_state::StateArgs;
+use crate::{plan, probe_state, progress};
 
 /// How read-outs are fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,15 +35,18 @@ pub enum FitArg {
                         iclab probe model.safetensors --function noisy-linear --inputs gaussian     what `iclab import` wrote\n  \
                         iclab probe runs/miniature-0123456789abcdef --interventions --out without\n  \
                         iclab probe runs/miniature-0123456789abcdef --over-training --out emergence\n  \
+                        iclab probe r1 --state --out states     what the tokens hold: T_k x, residuals, weights, …\n  \
+                        iclab probe construct:w.safetensors --state --out built\n  \
                         iclab compare run:runs/miniature-0123456789abcdef newton --out layers\n  \
                         iclab compare run:runs/miniature-0123456789abcdef,ablate=zero:3.1 newton --out without-head")]
 pub struct ProbeArgs {
     /// Directory or name of a run, name of a shipped network, checkpoint, or a network of another program that
-    /// `iclab import` can read
-    run: String,
-    /// Prompts to fit to; chosen by held-out error when left out
+    /// `iclab import` can read; with --state also construct:FILE
+    #[arg(required_unless_present = "plan")]
+    pub(crate) run: Option<String>,
+    /// Prompts to fit to; chosen by held-out error when left out, 1024 with --state
     #[arg(long, value_parser = clap::value_parser!(u32).range(64..=10_000_000))]
-    prompts: Option<u32>,
+    pub(crate) prompts: Option<u32>,
     /// How read-outs are fitted
     #[arg(long, value_enum, default_value = "least-squares")]
     fit: FitArg,
@@ -67,15 +71,20 @@ pub struct ProbeArgs {
     /// Probe every checkpoint that was kept along the training (`keep` of an experiment)
     #[arg(long, requires = "out")]
     over_training: bool,
+    /// Read from every layer what an algorithm would hold at its tokens: T_k x, residuals, weights, S, Xᵀy
+    #[arg(long, conflicts_with_all = ["interventions", "over_training", "fit", "raw", "function", "inputs", "dim", "points", "look"], requires = "out")]
+    state: bool,
+    #[command(flatten)]
+    pub(crate) states: StateArgs,
     /// Prompts that layers are compared with Newton on
     #[arg(long, default_value_t = 320, value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
     look: u32,
-    /// Directory for the page, figures and tables of --interventions or --over-training
+    /// Directory for the page, figures and tables of --interventions, --over-training or --state
     #[arg(long)]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl ProbeArgs {
@@ -107,7 +116,10 @@ impl ProbeArgs {
 
 /// Runs the command.
 pub fn run(args: &ProbeArgs) -> Result<()> {
-    let Found { path: run, note } = networks::find(&args.run)?;
+    if args.state {
+        return probe_state::run(args);
+    }
+    let Found { path: run, note } = networks::find(args.run.as_deref().unwrap_or_default())?;
     note.iter().for_each(|note| eprintln!("note: {note}"));
     if let (Some(out), true) = (&args.out, args.interventions || args.over_training) {
         return write_report(args, &run, out);

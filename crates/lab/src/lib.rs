@@ -40,6 +40,8 @@ pub mod fingerprint;
 
 pub mod patching;
 
+pub mod states;
+
 pub mod analyses;
 
 pub mod findings;
@@ -54,6 +56,7 @@ pub mod prelude;
 pub mod program;
 pub mod registry;
 pub mod stats;
+pub mod streams;
 mod tensors;
 pub mod text;
 

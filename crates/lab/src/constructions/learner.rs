@@ -125,24 +125,7 @@ impl Constructed {
             let why = format!("{} has iterations 0 to {}", self.id, recipe.iterations);
             return Err(Error::BadSteps { text: steps.to_string(), why });
         }
-        let refuse = |what: String, accepted: String| {
-            Err(Error::BadData(format!("{what} for {}; accepted: {accepted}", self.id)))
-        };
-        if prompts.dim() != recipe.dim {
-            return refuse(format!("prompts of {} dimensions", prompts.dim()), recipe.dim.to_string());
-        }
-        if prompts.points() > recipe.pairs + 1 {
-            let accepted = format!("at most {}, {} pairs and a query", recipe.pairs + 1, recipe.pairs);
-            return refuse(format!("prompts of {} points", prompts.points()), accepted);
-        }
-        let bounded = matches!(recipe.variant, Variant::Paper | Variant::Printed);
-        let largest = prompts.ys.iter().fold(0.0_f64, |m, y| m.max(y.abs()));
-        if bounded && largest >= 2.0 * recipe.label_bound {
-            let accepted =
-                format!("labels below {}, which is built into its weights", 2.0 * recipe.label_bound);
-            return refuse(format!("a label of size {largest}"), accepted);
-        }
-        Ok(())
+        self.construction.check(&self.id.to_string(), prompts)
     }
 }
 

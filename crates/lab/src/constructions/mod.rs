@@ -50,7 +50,8 @@ pub use recipe::{LARGEST, Misprints, Recipe, Start, Variant, label_bound, step_l
 pub use slots::{Slot, Slots, Wire};
 pub use transformer::Transformer;
 
-use crate::error::Result;
+use crate::data::prompts::Prompts;
+use crate::error::{Error, Result};
 
 /// A Transformer together with how its layers are to be read.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,31 @@ pub struct Construction {
     pub after: usize,
     /// Whether other columns see the query, so that it cannot be asked beside others.
     pub query_is_seen: bool,
+}
+
+impl Construction {
+    /// Refuses prompts that its weights cannot read; `who` is what it is called.
+    pub fn check(&self, who: &str, prompts: &Prompts) -> Result<()> {
+        let recipe = &self.recipe;
+        let refuse = |what: String, accepted: String| {
+            Err(Error::BadData(format!("{what} for {who}; accepted: {accepted}")))
+        };
+        if prompts.dim() != recipe.dim {
+            return refuse(format!("prompts of {} dimensions", prompts.dim()), recipe.dim.to_string());
+        }
+        if prompts.points() > recipe.pairs + 1 {
+            let accepted = format!("at most {}, {} pairs and a query", recipe.pairs + 1, recipe.pairs);
+            return refuse(format!("prompts of {} points", prompts.points()), accepted);
+        }
+        let bounded = matches!(recipe.variant, Variant::Paper | Variant::Printed);
+        let largest = prompts.ys.iter().fold(0.0_f64, |m, y| m.max(y.abs()));
+        if bounded && largest >= 2.0 * recipe.label_bound {
+            let accepted =
+                format!("labels below {}, which is built into its weights", 2.0 * recipe.label_bound);
+            return refuse(format!("a label of size {largest}"), accepted);
+        }
+        Ok(())
+    }
 }
 
 /// Builds the weights of a recipe.

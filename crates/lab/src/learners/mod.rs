@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
+use crate::linalg::Spectrum;
 use crate::registry::Id;
+use crate::solvers::{Filter, Problem};
 
 /// What one step of a learner is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +84,11 @@ pub trait Learner: Send + Sync {
 
     /// Answers `[s, b, l, q]` to query `q` of prompt `b` after its first `lengths[l]` pairs, after each of `steps`.
     fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>>;
+
+    /// What it does to each eigen-direction of S, where it has such a closed form: w_k = Σ f(λᵢ, k) vᵢvᵢᵀ c.
+    fn filter(&self, _problem: &Problem, _spectrum: &Spectrum) -> Option<Filter> {
+        None
+    }
 
     /// How many prompts its predictions were recorded for, where it cannot be asked anything else.
     fn recorded_prompts(&self) -> Option<usize> {

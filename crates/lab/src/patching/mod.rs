@@ -8,11 +8,14 @@
 //! Donor (what differs) × Part (stream, attention, MLP) × Place (a role, or a token) → Maps { follows[layer][place] }
 //! ```
 
+mod constructed;
 mod maps;
 pub mod plan;
 mod shown;
+mod splice;
 
 pub use maps::{Maps, Patched};
+pub use splice::{Splice, splices};
 
 use std::fmt;
 use std::str::FromStr;

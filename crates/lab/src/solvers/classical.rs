@@ -3,18 +3,25 @@
 use ndarray::{Array3, Array4};
 use rayon::prelude::*;
 
+use super::iterative::Filter;
 use super::problem::{Problem, SufficientStatistics};
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
+use crate::linalg::Spectrum;
 use crate::registry::{Id, Settings};
 
 /// An algorithm that reads t pairs and then answers queries.
 pub trait InContext: Send + Sync {
     /// Answers `[s,q]` to `queries` `[q,d]` after each of `steps`.
     fn answer(&self, problem: &Problem, queries: &[f64], steps: &Steps, answers: &mut [f64]);
+
+    /// Its closed form, if it has one.
+    fn filter(&self, _problem: &Problem, _spectrum: &Spectrum) -> Option<Filter> {
+        None
+    }
 }
 
 /// An algorithm as a learner.
@@ -101,6 +108,11 @@ impl<A: InContext> Learner for Classical<A> {
 
     fn default_steps(&self) -> Steps {
         self.default_steps.clone()
+    }
+
+    fn filter(&self, problem: &Problem, spectrum: &Spectrum) -> Option<Filter> {
+        // with a ridge it acts on another S than the caller's
+        self.algorithm.filter(problem, spectrum).filter(|_| self.lambda == 0.0)
     }
 
     fn trajectory(&self, prompts: &Prompts, steps: &Steps) -> Result<Trajectory> {

@@ -140,4 +140,8 @@ impl<S: Solver> InContext for Iterative<S> {
             }
         });
     }
+
+    fn filter(&self, problem: &Problem, spectrum: &Spectrum) -> Option<Filter> {
+        self.solver.filter(problem, spectrum)
+    }
 }

@@ -12,3 +12,4 @@ mod polynomial;
 mod probe;
 mod shared;
 mod solvers;
+mod states;

@@ -2,6 +2,8 @@
 
 mod m1_miniature;
 mod n10_where_labels_live;
+mod n11_candidates;
+mod n11_tests;
 mod n1_seeds;
 pub mod n2_emergence;
 pub mod n3_ablations;
@@ -33,5 +35,6 @@ pub const ROWS: &[&[Analysis]] = &[
     n9_calibration::ROWS,
     n9_controls::ROWS,
     n10_where_labels_live::ROWS,
+    n11_candidates::ROWS,
     ref_reference_numbers::ROWS,
 ];

@@ -80,7 +80,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     Ok(())
 }
 
-fn maps(lab: &Lab, setting: &Setting, donor: Donor) -> Result<Maps> {
+pub(super) fn maps(lab: &Lab, setting: &Setting, donor: Donor) -> Result<Maps> {
     let opened = lab.opened(setting.network)?;
     lab.say(&format!("patching {}", setting.network));
     let Data { function, inputs, dim, .. } = setting.data;

@@ -1,0 +1,372 @@
+//! N11: which candidate does what a trained network does inside? Where labels live and what the states hold, of Transformers
+//! built by hand and then of trained ones.
+
+use super::n10_where_labels_live::maps;
+use super::n11_tests::{Inside, TESTS, cell, verdict};
+use crate::analyses::kit::prelude::*;
+use crate::analyses::kit::setting::{NOISY, ONE_HEAD, SKEWED};
+use crate::constructions::{
+    Constructed, Construction, Recipe, Start, Variant, build, label_bound, step_limit,
+};
+use crate::data::seed::Seed;
+use crate::networks::Weights;
+use crate::patching::{Donor, Maps, Part, Patched, Place, Splice, splices};
+use crate::states::{Options, Quantity, ReadOutKind, Role, States};
+
+/// Its row of the table.
+pub const ROWS: &[Analysis] = &[Analysis {
+    id: "N11",
+    order: 97,
+    seconds: 40.0,
+    title: "Which candidate computes as a trained network does?",
+    summary: "Candidates are built as weights that are exactly their algorithms. Five numbers are measured inside of each: whether \
+              labels are read bit by bit, whether the y tokens hold residuals, whether inputs are transformed by an approximate \
+              inverse T_k of S at the y tokens and at the query, and by how many iterations the answer grows per layer. The same \
+              numbers of a trained network refute a candidate where they differ by more than a margin that was set beforehand.",
+    needs: &["r1", "r2", "r3", "r4"],
+    cost: Cost::Minutes,
+    run,
+    ..Analysis::BEYOND
+}];
+
+/// Dimension and pairs of the constructions; what they hold does not depend on it.
+const BUILT: (usize, usize) = (6, 12);
+/// Iterations of the constructions.
+const ITERATIONS: usize = 10;
+/// Prompts that read-outs are fitted to and judged on; those of constructions, which are exact, are fewer.
+const READ: [usize; 2] = [768, 192];
+const READ_BUILT: [usize; 2] = [240, 80];
+/// Prompts, each with a donor, for constructions.
+const PATCHED: usize = 16;
+/// A read-out that reads a quantity exactly.
+const EXACT: f64 = 0.99;
+/// The reference algorithm: its iterations are what a layer is worth.
+const NEWTON: &str = "newton:start=identity";
+
+/// A candidate that can be built.
+struct Candidate {
+    id: &'static str,
+    words: &'static str,
+    variant: Variant,
+    /// What the y tokens hold of it, iteration by iteration.
+    holds: Quantity,
+}
+
+const CANDIDATES: [Candidate; 5] = [
+    Candidate {
+        id: "theorem",
+        words: "Newton by the theorem",
+        variant: Variant::Paper,
+        holds: Quantity::Transformed,
+    },
+    Candidate {
+        id: "compact",
+        words: "Newton, labels read at the end",
+        variant: Variant::Compact(Start::Identity),
+        holds: Quantity::Transformed,
+    },
+    Candidate {
+        id: "residual-form",
+        words: "Newton in residual form",
+        variant: Variant::Residual,
+        holds: Quantity::Transformed,
+    },
+    Candidate { id: "gd", words: "gradient descent", variant: Variant::Gd, holds: Quantity::Residual },
+    Candidate { id: "gd++", words: "GD++", variant: Variant::GdPlusPlus, holds: Quantity::Residual },
+];
+
+/// A candidate as weights, and what was measured inside.
+struct Built {
+    candidate: &'static Candidate,
+    construction: Construction,
+    labels: Maps,
+    /// Read with the quantities of its own algorithm, and with those of Newton from ηI.
+    own: States,
+    inside: Inside,
+}
+
+fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
+    let built = CANDIDATES.iter().map(|c| Built::of(c, lab)).collect::<Result<Vec<_>>>()?;
+    calibration(lab, note, &built)?;
+    let networks =
+        [("r1", "R1", &ISOTROPIC), ("r2", "R2", &SKEWED), ("r3", "R3", &NOISY), ("r4", "R4", &ONE_HEAD)];
+    let mut found: Vec<(&str, Inside)> = Vec::new();
+    for (id, words, setting) in networks {
+        let (states, inside) = inside_of(lab, setting)?;
+        for (test, value) in TESTS.iter().zip(inside.values) {
+            let bound = if test.id == "read-gradually" { AtLeast(0.25) } else { Bound::None };
+            let ours = if test.id == "read-gradually" {
+                "Labels are read layer by layer, not at the end"
+            } else {
+                ""
+            };
+            note.claim(&format!("{id}-{}", test.id), value, bound)
+                .asks(&[setting.network])
+                .says(format!("{words}: {}", test.says))
+                .ours(ours)
+                .figure(if id == "r1" { "states" } else { "verdicts" });
+        }
+        if id == "r1" {
+            shown(note, &states);
+            spliced(lab, note, setting, &built)?;
+        }
+        found.push((words, inside));
+    }
+    verdicts(note, &built, &found);
+    Ok(())
+}
+
+/// What is asked of states.
+fn options(algorithm: String, prompts: [usize; 2], pairs: &[usize], seed: Seed) -> Options {
+    Options {
+        algorithm,
+        steps: (0..=12).collect(),
+        kind: ReadOutKind::Affine,
+        prompts,
+        pairs: pairs.to_vec(),
+        other_pairs: Vec::new(),
+        other_inputs: None,
+        seed,
+    }
+}
+
+impl Built {
+    fn of(candidate: &'static Candidate, lab: &Lab) -> Result<Built> {
+        let (dim, pairs) = BUILT;
+        lab.say(&format!("{} as weights", candidate.words));
+        let task = Task::new("linear", "gaussian", dim, pairs + 1)?;
+        let sample = task.sample(lab.seed, "candidates", 0, 256);
+        let variant = candidate.variant;
+        let recipe = Recipe {
+            variant,
+            iterations: ITERATIONS,
+            dim,
+            pairs,
+            step: step_limit(variant, &sample, pairs) / 2.0,
+            label_bound: 4.0 * label_bound(&sample),
+        };
+        let construction = build(&recipe)?;
+        let (prompts, donors) = Donor::Labels.pairs(&task, lab.seed, PATCHED);
+        let patched = Patched::of_construction(&construction, [&prompts, &donors], &Place::ROLES)?;
+        let labels = Maps {
+            part: Part::Stream,
+            places: Place::ROLES.to_vec(),
+            follows: patched.follows(lab.seed),
+            pairs,
+            prompts: PATCHED,
+        };
+        let algorithm = Constructed::new("candidate", construction.clone()).solver(pairs);
+        let read = |algorithm: String| {
+            States::of(&construction, &task, &options(algorithm, READ_BUILT, &[pairs], lab.seed))
+        };
+        let own = read(algorithm)?;
+        let step = match variant.start() {
+            // αS starts where ηI does on the largest eigenvalue
+            Some(Start::Gram) => (recipe.step / 2.0).sqrt(),
+            _ => recipe.step,
+        };
+        let by_newton = read(format!("{NEWTON},eta={step:e}"))?;
+        let inside = Inside::of(&labels, &by_newton);
+        Ok(Built { candidate, construction, labels, own, inside })
+    }
+
+    /// Share of the iterations after which the y tokens hold what they should, read best at that very iteration.
+    fn as_theory_says(&self) -> f64 {
+        let holds = self.candidate.holds;
+        // the theorem's x columns hold it, and hand it to the y columns after the last iteration
+        let (first, last) = match self.candidate.variant {
+            Variant::Paper => (ITERATIONS, ITERATIONS),
+            _ => (1, ITERATIONS),
+        };
+        let before = self.construction.before + usize::from(self.candidate.variant == Variant::Paper);
+        let right = (first..=last).filter(|&k| {
+            let best = self.own.best(before + k, Role::Y, holds);
+            best.is_some_and(|best| best.step == Some(k as u64) && best.gain.value >= EXACT)
+        });
+        right.count() as f64 / (last - first + 1) as f64
+    }
+
+    /// The largest |1 − (y + query)| over layers: what the y tokens and the query do not hold of the labels between them.
+    fn elsewhere(&self) -> f64 {
+        let at = |place: Place| self.labels.at(place).expect("patched");
+        let sums =
+            at(Place::Y).into_iter().zip(at(Place::Query)).map(|(y, q)| (1.0 - y.value - q.value).abs());
+        sums.fold(0.0, f64::max)
+    }
+}
+
+fn calibration(lab: &Lab, note: &mut Notebook, built: &[Built]) -> Result<()> {
+    for candidate in built {
+        let Candidate { id, words, holds, .. } = candidate.candidate;
+        note.claim(&format!("{id}-holds"), candidate.as_theory_says(), AtLeast(1.0))
+            .asks(&[])
+            .says(format!(
+                "{words}, as weights: share of its iterations k after which its y tokens hold {} of that k, exactly",
+                holds.formula()
+            ))
+            .ours("A construction holds what theory says, layer by layer")
+            .figure("built");
+        note.claim(&format!("{id}-labels"), candidate.elsewhere(), AtMost(1e-6))
+            .asks(&[])
+            .says(format!("{words}, as weights: what neither its y tokens nor its query hold of the labels, the most of all layers"))
+            .ours("Labels are in the y tokens or in the answer")
+            .figure("built");
+    }
+    let network = lab.opened(ISOTROPIC.network)?.probed.weights().network.clone();
+    let untrained = Weights::new(network.clone(), network.layout().initial(&lab.seed));
+    let states = states_of(lab, &untrained, &ISOTROPIC)?;
+    let asked = [
+        (Role::Y, Quantity::Residual),
+        (Role::Y, Quantity::Innovation),
+        (Role::Y, Quantity::Transformed),
+        (Role::X, Quantity::Transformed),
+        (Role::X, Quantity::Answer),
+    ];
+    let gains = asked.iter().flat_map(|&(role, q)| states.of_quantity(role, q)).map(|d| d.gain);
+    let most = gains.max_by(|a, b| a.value.total_cmp(&b.value)).unwrap_or(Estimate::NONE);
+    note.claim("untrained", most, AtMost(0.05))
+        .asks(&[])
+        .says("R1 before training: the largest gain of residuals, answers and T_k x, over layers and k")
+        .ours("An untrained network holds none of it")
+        .figure("built");
+    let panels = built.iter().map(|b| b.labels.panel(b.candidate.words));
+    let caption = format!(
+        "How far answers of the constructions follow other labels, before each layer (d = {}, {} pairs, {ITERATIONS} iterations).",
+        BUILT.0, BUILT.1
+    );
+    note.figure("built", "Where labels live in the candidates", caption, panels);
+    Ok(())
+}
+
+fn states_of(lab: &Lab, weights: &Weights, setting: &Setting) -> Result<States> {
+    let Data { function, inputs, dim, points } = setting.data;
+    let task = Task::new(function, inputs, dim, points)?;
+    let pairs: Vec<usize> = (dim..points).step_by(4).collect();
+    let prompts = READ.map(|count| count.min(lab.count.max(64)));
+    States::of(weights, &task, &options(NEWTON.into(), prompts, &pairs, lab.seed))
+}
+
+fn inside_of(lab: &Lab, setting: &Setting) -> Result<(States, Inside)> {
+    let labels = maps(lab, setting, Donor::Labels)?;
+    lab.say(&format!("reading the states of {}", setting.network));
+    let states = states_of(lab, lab.opened(setting.network)?.probed.weights(), setting)?;
+    let inside = Inside::of(&labels, &states);
+    Ok((states, inside))
+}
+
+/// What the layers of R1 hold.
+fn shown(note: &mut Notebook, states: &States) {
+    let caption = "Share of what the token's own x and y leave that the residual stream explains, after each layer of R1, at the \
+                   best number of iterations of Newton from ηI (95 % bands over prompts).";
+    note.figure(
+        "states",
+        "What the layers of R1 hold",
+        caption,
+        [states.curves(Role::X, "x tokens"), states.curves(Role::Y, "y tokens")],
+    );
+    let caption = "The same by layer and number of iterations: at which k is each quantity read best?";
+    note.figure(
+        "maps",
+        "Quantities by layer and iteration, R1",
+        caption,
+        [
+            states.map(Role::X, Quantity::Answer, "x·w_k, x tokens"),
+            states.map(Role::X, Quantity::Transformed, "T_k x, x tokens"),
+            states.map(Role::Y, Quantity::Transformed, "T_k x, y tokens"),
+            states.map(Role::Y, Quantity::Residual, "y − x·w_k, y tokens"),
+        ],
+    );
+}
+
+/// Layers left out and run twice: R1 beside Newton in residual form.
+fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, built: &[Built]) -> Result<()> {
+    let Data { function, inputs, dim, .. } = setting.data;
+    const PAIRS: usize = 30;
+    const SKIPS: [i64; 2] = [1, -1];
+    let steps = Steps::range(0, 16);
+    lab.say("leaving layers of r1 out");
+    let prompts =
+        Task::new(function, inputs, dim, PAIRS + 1)?.sample(lab.seed, "eval", 0, lab.count.min(128));
+    let opened = lab.opened(setting.network)?;
+    let trained = splices(&**opened.probed.weights(), &prompts, (NEWTON, &steps), &SKIPS, lab.seed)?;
+    let residual = built.iter().find(|b| b.candidate.variant == Variant::Residual).expect("is a candidate");
+    let (dim, pairs) = BUILT;
+    let sample = Task::new("linear", "gaussian", dim, pairs + 1)?.sample(lab.seed, "eval", 0, 64);
+    let newton = format!("{NEWTON},eta={:e}", residual.construction.recipe.step);
+    let exact = splices(&residual.construction, &sample, (&newton, &steps), &SKIPS, lab.seed)?;
+    let whole = |all: &[Splice]| all[0].step.value;
+    // splices among the iterations, not into or out of the layers before them
+    let before = residual.construction.before;
+    let right = exact[1..].iter().filter(|s| s.from > before && s.to > before);
+    let off = right.map(|s| (s.step.value - (whole(&exact) - s.skipped() as f64)).abs()).fold(0.0, f64::max);
+    note.claim("splices-built", off, AtMost(0.0))
+        .asks(&[])
+        .says("Newton in residual form, as weights: by how much the matched step differs from one fewer for each layer that is left out, and one more for each that is run twice")
+        .ours("Its layers are iterations, so that a splice is a step")
+        .figure("splices");
+    let of_skip = |skip: i64| trained[1..].iter().filter(move |s| s.skipped() == skip);
+    for (id, skip, words) in [("left-out", 1, "left out"), ("run-twice", -1, "run twice")] {
+        let taken: Vec<f64> = of_skip(skip).map(|s| whole(&trained) - s.step.value).collect();
+        let mean = taken.iter().sum::<f64>() / taken.len() as f64;
+        note.claim(&format!("r1-{id}"), mean, Bound::None)
+            .asks(&[setting.network])
+            .says(format!("R1: iterations of Newton from ηI by which answers fall back when one layer is {words}; mean over layers"))
+            .figure("splices");
+    }
+    let curve = |skip: i64, words: &str| {
+        let at = |s: &Splice| (s.from.min(s.to) as f64, s.step);
+        Series::estimates(words, of_skip(skip).map(at)).markers()
+    };
+    let left = |skip: i64, words: &str| {
+        let at = |s: &Splice| (s.from.min(s.to) as f64, s.left);
+        Series::new(words, of_skip(skip).map(at).collect::<Vec<_>>()).markers()
+    };
+    let x = || Axis::linear("layer left out, or run twice");
+    let panels = [
+        LinesPanel::new(
+            x(),
+            Axis::linear("closest Newton iteration"),
+            [curve(1, "left out"), curve(-1, "run twice")],
+        )
+        .mark_y("the whole network", whole(&trained)),
+        LinesPanel::new(
+            x(),
+            Axis::log10("left of the answers"),
+            [left(1, "left out"), left(-1, "run twice")],
+        )
+        .mark_y("the whole network", trained[0].left),
+    ];
+    let caption = format!(
+        "R1 after {PAIRS} pairs, with a layer left out or run twice: the iteration of Newton from ηI whose answers are closest, and what \
+         it leaves of them. Were every layer one iteration of the same kind, the curves would be flat, one below and one above \
+         the line."
+    );
+    note.figure("splices", "Layers left out and run twice", caption, panels);
+    Ok(())
+}
+
+fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)]) {
+    let columns = ["candidate"].map(String::from).into_iter();
+    let columns = columns.chain(TESTS.iter().map(|t| t.words.to_string()));
+    let columns = columns.chain(found.iter().map(|(words, _)| format!("{words}: verdict")));
+    let mut rows = Vec::new();
+    for b in built {
+        let mut row = vec![b.candidate.words.to_string()];
+        row.extend(b.inside.values.iter().map(|e| cell(e.value)));
+        row.extend(found.iter().map(|(_, inside)| verdict(inside, &b.inside).0));
+        rows.push(row);
+    }
+    for (words, inside) in found {
+        let mut row = vec![words.to_string()];
+        row.extend(inside.values.iter().map(|e| if e.value.is_nan() { "–".into() } else { e.cell(2) }));
+        row.extend(found.iter().map(|_| String::new()));
+        rows.push(row);
+    }
+    let margins: Vec<String> = TESTS.iter().map(|t| format!("{} {}", t.words, t.margin)).collect();
+    let caption = format!(
+        "What each candidate, built as weights, gives, and what the networks give with 95 % intervals. A candidate is refuted where \
+         a network's whole interval is further from it than the margin ({}).",
+        margins.join(", ")
+    );
+    note.table("verdicts", "Verdict per candidate", caption, columns, rows);
+}

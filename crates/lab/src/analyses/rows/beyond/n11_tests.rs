@@ -1,0 +1,150 @@
+//! N11, the tests: five numbers of what a Transformer does inside, and what they say of a candidate.
+//!
+//! The tests, their margins and the candidates were written down on 2026-11-17 before the states of any trained network had been
+//! read; where labels live in R1 was known from N10.
+
+use crate::analyses::kit::prelude::*;
+use crate::patching::{Maps, Place};
+use crate::states::{Quantity, Role, States};
+
+/// A number that is measured inside a Transformer.
+pub struct Test {
+    /// Name in ids.
+    pub id: &'static str,
+    /// What it is, as a column.
+    pub words: &'static str,
+    /// What it is, in a sentence.
+    pub says: &'static str,
+    /// Two Transformers differ where it differs by more.
+    pub margin: f64,
+}
+
+/// All tests, in the order of [`Inside::values`].
+pub const TESTS: [Test; 5] = [
+    Test {
+        id: "read-gradually",
+        words: "labels read bit by bit",
+        says: "how far answers follow other labels in the y tokens and, at the same layer, in the query: the smaller, at the \
+               layer where it is largest",
+        margin: 0.25,
+    },
+    Test {
+        id: "residuals",
+        words: "residuals in y tokens",
+        says: "how much of the residual y − x·w_k the y tokens hold that does not follow from x and y: the gain at the best layer \
+               and k, w_k by Newton from ηI with or without the pair itself",
+        margin: 0.25,
+    },
+    Test {
+        id: "pairs-transformed",
+        words: "T_k x in y tokens",
+        says: "how much of T_k x the y tokens hold that does not follow from x and y: the gain at the best layer and k",
+        margin: 0.25,
+    },
+    Test {
+        id: "query-transformed",
+        words: "T_k x in x tokens",
+        says: "how much of T_k x the x tokens, each a query, hold that does not follow from x: the gain at the best layer and k",
+        margin: 0.25,
+    },
+    Test {
+        id: "iterations-per-layer",
+        words: "iterations per layer",
+        says: "by how many iterations of Newton from ηI the answer x·w_k that is read best at an x token grows per layer",
+        margin: 0.35,
+    },
+];
+
+/// What was measured inside a Transformer.
+pub struct Inside {
+    /// One for each of [`TESTS`]; NaN where there is nothing to measure.
+    pub values: [Estimate; 5],
+}
+
+impl Inside {
+    /// From where labels live and what the states hold.
+    pub fn of(labels: &Maps, states: &States) -> Inside {
+        let at = |place: Place| labels.at(place).expect("roles were patched");
+        let both = at(Place::Y).into_iter().zip(at(Place::Query));
+        let smaller = both.map(|(y, query)| if y.value < query.value { y } else { query });
+        let largest = |all: &mut dyn Iterator<Item = Estimate>| {
+            all.max_by(|a, b| a.value.total_cmp(&b.value)).unwrap_or(Estimate::NONE)
+        };
+        let gain = |role: Role, quantities: &[Quantity]| {
+            let best = quantities.iter().flat_map(|&q| (0..=states.layers).map(move |l| (l, q)));
+            let mut best = best.filter_map(|(layer, q)| states.best(layer, role, q)).map(|d| d.gain);
+            largest(&mut best)
+        };
+        Inside {
+            values: [
+                largest(&mut smaller.into_iter()),
+                gain(Role::Y, &[Quantity::Residual, Quantity::Innovation]),
+                gain(Role::Y, &[Quantity::Transformed]),
+                gain(Role::X, &[Quantity::Transformed]),
+                growth(states),
+            ],
+        }
+    }
+}
+
+/// The slope of the iteration that is read best in the answer, from the first layer that has one to the first that has the last.
+fn growth(states: &States) -> Estimate {
+    let steps = states.best_steps(Role::X, Quantity::Answer);
+    let Some(last) = steps.iter().map(|(_, k)| *k).max() else { return Estimate::NONE };
+    let end = steps.iter().position(|(_, k)| *k == last).map_or(0, |at| at + 1);
+    let points: Vec<(f64, f64)> = steps[..end].iter().map(|&(l, k)| (l as f64, k as f64)).collect();
+    if points.len() < 3 {
+        return Estimate::NONE;
+    }
+    let (_, slope, _) = line(&points);
+    Estimate { value: slope, low: slope, high: slope }
+}
+
+/// What one test says of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// The network's interval lies within the margin of the candidate's value.
+    Agrees,
+    /// It lies outside.
+    Refutes,
+    /// Neither, or the candidate says nothing.
+    Open,
+}
+
+impl Test {
+    /// What it says of a candidate of which it should be `expected`.
+    pub fn says_of(&self, found: Estimate, expected: f64) -> Says {
+        let within = |v: f64| (v - expected).abs() <= self.margin;
+        if expected.is_nan() || found.value.is_nan() {
+            Says::Open
+        } else if within(found.low) && within(found.high) {
+            Says::Agrees
+        } else if !within(found.low)
+            && !within(found.high)
+            && (found.low - expected).signum() == (found.high - expected).signum()
+        {
+            Says::Refutes
+        } else {
+            Says::Open
+        }
+    }
+}
+
+/// The verdict on a candidate, in words.
+pub fn verdict(found: &Inside, expected: &Inside) -> (String, usize) {
+    let said = TESTS.iter().zip(found.values.iter().zip(&expected.values));
+    let said: Vec<(&Test, Says)> = said.map(|(t, (f, e))| (t, t.says_of(*f, e.value))).collect();
+    let by: Vec<&str> = said.iter().filter(|(_, s)| *s == Says::Refutes).map(|(t, _)| t.words).collect();
+    let open: Vec<&str> = said.iter().filter(|(_, s)| *s == Says::Open).map(|(t, _)| t.words).collect();
+    let words = match (by.is_empty(), open.is_empty()) {
+        (false, _) => format!("refuted by: {}", by.join(", ")),
+        (true, true) => "fits".into(),
+        (true, false) => format!("cannot be told; open: {}", open.join(", ")),
+    };
+    (words, by.len())
+}
+
+/// A number for a table.
+pub fn cell(value: f64) -> String {
+    if value.is_nan() { "–".into() } else { format!("{value:.2}") }
+}

@@ -1,0 +1,55 @@
+//! Patching of constructions: what a candidate's maps must look like, by its own weights.
+
+use ndarray::s;
+use rayon::prelude::*;
+
+use super::{Patched, Place};
+use crate::constructions::Construction;
+use crate::data::prompts::Prompts;
+use crate::error::{Error, Result};
+use crate::interrupt;
+
+impl Patched {
+    /// Answers of a construction with the donors' states before each layer, at each place.
+    pub fn of_construction(
+        construction: &Construction,
+        [prompts, donors]: [&Prompts; 2],
+        places: &[Place],
+    ) -> Result<Patched> {
+        if prompts.xs.dim() != donors.xs.dim() {
+            let (one, other) = (prompts.xs.dim(), donors.xs.dim());
+            return Err(Error::BadData(format!(
+                "prompts have shape {one:?} and donors {other:?}; accepted: the same"
+            )));
+        }
+        construction.check("the construction", prompts)?;
+        construction.check("the construction", donors)?;
+        let (count, layers) = (prompts.count(), construction.transformer.layers.len());
+        let pairs = prompts.points() - 1;
+        let of_prompt = |b: usize| {
+            interrupt::look();
+            let (own, theirs) = (construction.states(prompts, b), construction.states(donors, b));
+            let answer = |states: &[ndarray::Array2<f64>]| {
+                construction.transformer.read_out(states[layers].slice(s![-1, ..]))
+            };
+            let patched = |layer: usize| {
+                let at = |place: &Place| {
+                    let mut states = own[layer].clone();
+                    for token in place.tokens(pairs) {
+                        states.row_mut(token).assign(&theirs[layer].row(token));
+                    }
+                    construction.answer_from(layer + 1, states.view())
+                };
+                places.iter().map(at).collect::<Vec<f64>>()
+            };
+            (answer(&own), answer(&theirs), (0..layers).map(patched).collect::<Vec<_>>())
+        };
+        let all: Vec<_> = (0..count).into_par_iter().map(of_prompt).collect();
+        let at = |layer: usize, place: usize| all.iter().map(|of| of.2[layer][place]).collect();
+        Ok(Patched {
+            base: all.iter().map(|of| of.0).collect(),
+            donor: all.iter().map(|of| of.1).collect(),
+            patched: (0..layers).map(|l| (0..places.len()).map(|p| at(l, p)).collect()).collect(),
+        })
+    }
+}

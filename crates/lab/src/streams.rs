@@ -1,0 +1,209 @@
+//! Residual streams of Transformers, trained or built by hand: read at some tokens, and handed on to other layers.
+//!
+//! A prompt here is n pairs and a query: tokens x₁, y₁, …, xₙ, yₙ, x_query, numbered from 0. Streams are counted as layers
+//! are read: number l, from 0, is what layer l+1 reads, and the last one is what the last layer leaves.
+
+use engine::cpu::Runner;
+use engine::model::hooks::{Patch, Site, SiteKind};
+use engine::model::networks::{Mode, Network};
+use ndarray::{Array2, Array3, ArrayView2, Axis};
+use rayon::prelude::*;
+
+use crate::constructions::Construction;
+use crate::constructions::transformer::{Columns, Mask};
+use crate::data::prompts::Prompts;
+use crate::error::{Error, Result};
+use crate::networks::{Weights, tokens};
+use crate::probe::per_thread;
+
+/// Prompts that a thread carries through a network together.
+pub(crate) const GROUP: usize = 8;
+
+/// What a token sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Itself and what comes before it.
+    Past,
+    /// The whole prompt.
+    All,
+}
+
+/// A Transformer whose residual streams can be read and replaced.
+pub trait Streams: Sync {
+    /// Its layers.
+    fn layers(&self) -> usize;
+
+    /// What a token of it sees.
+    fn sight(&self) -> Sight;
+
+    /// Streams `[b, token, width]` at `tokens`, those before each layer and last that after the last one.
+    fn read(&self, prompts: &Prompts, tokens: &[usize]) -> Result<Vec<Array3<f32>>>;
+
+    /// Answers to the query `[splice][b]` when layer `to` reads what layer `from` read, for splices (from, to). Layers count
+    /// from 1; with from = to nothing is changed.
+    fn spliced(&self, prompts: &Prompts, splices: &[(usize, usize)]) -> Result<Vec<Vec<f64>>>;
+}
+
+/// Refuses splices between layers that are not there.
+fn check_splices(layers: usize, splices: &[(usize, usize)]) -> Result<()> {
+    match splices.iter().find(|(from, to)| !(1..=layers).contains(from) || !(1..=layers).contains(to)) {
+        Some((from, to)) => Err(Error::BadData(format!(
+            "splice from layer {from} to layer {to}; accepted: layers 1 to {layers}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A network built for prompts that end with their query, and run on them.
+pub(crate) fn run_to_query(weights: &Weights, prompts: &Prompts, mode: Mode) -> Result<Runner> {
+    let network = &weights.network;
+    let (count, points, features) = (prompts.count(), prompts.points(), network.features());
+    if prompts.dim() > features {
+        return Err(Error::BadData(format!(
+            "prompts of {} dimensions; accepted: at most {features}",
+            prompts.dim()
+        )));
+    }
+    let mut runner = network.runner(count, 2 * points - 1, mode)?;
+    let all = tokens(prompts, features);
+    // the query's label is not read
+    let prompts = all.chunks_exact(2 * points * features);
+    let read: Vec<f32> = prompts.flat_map(|p| p[..(2 * points - 1) * features].iter().copied()).collect();
+    runner.set_tokens(&read)?;
+    runner.forward(weights.for_passes());
+    Ok(runner)
+}
+
+/// Answers to the queries `[b]`.
+pub(crate) fn answers(runner: &Runner) -> Vec<f64> {
+    runner.predictions().chunks_exact(runner.points()).map(|of| f64::from(of[of.len() - 1])).collect()
+}
+
+impl Streams for Weights {
+    fn layers(&self) -> usize {
+        self.network.layers()
+    }
+
+    fn sight(&self) -> Sight {
+        Sight::Past
+    }
+
+    fn read(&self, prompts: &Prompts, tokens: &[usize]) -> Result<Vec<Array3<f32>>> {
+        let groups = per_thread(
+            prompts.count().div_ceil(GROUP),
+            || (),
+            |(), group| {
+                let part = prompts.part(group * GROUP, GROUP);
+                let runner = run_to_query(self, &part, Mode::Infer)?;
+                let rows = 2 * part.points() - 1;
+                let at_tokens = |layer: usize| {
+                    let all = runner.hidden(layer);
+                    let width = all.len() / (part.count() * rows);
+                    let all = ndarray::ArrayView3::from_shape((part.count(), rows, width), all);
+                    all.expect("as the network keeps it").select(Axis(1), tokens)
+                };
+                Ok((0..runner.hidden_count()).map(at_tokens).collect::<Vec<_>>())
+            },
+        )?;
+        let joined = |layer: usize| {
+            let parts: Vec<_> = groups.iter().map(|group| group[layer].view()).collect();
+            ndarray::concatenate(Axis(0), &parts).expect("the same tokens and width everywhere")
+        };
+        Ok((0..=self.layers()).map(joined).collect())
+    }
+
+    fn spliced(&self, prompts: &Prompts, splices: &[(usize, usize)]) -> Result<Vec<Vec<f64>>> {
+        if !matches!(self.network, Network::Gpt2(_)) {
+            return Err(Error::BadData("an LSTM has no residual stream; accepted: a Transformer".into()));
+        }
+        check_splices(self.layers(), splices)?;
+        let groups = per_thread(
+            prompts.count().div_ceil(GROUP),
+            || (),
+            |(), group| {
+                let mut runner = run_to_query(self, &prompts.part(group * GROUP, GROUP), Mode::Infer)?;
+                let tokens: Vec<usize> = (0..2 * prompts.points() - 1).collect();
+                // a pass writes over the streams of the one before
+                let streams: Vec<_> = (0..self.layers())
+                    .map(|l| runner.hidden(l).into())
+                    .collect::<Vec<std::sync::Arc<[f32]>>>();
+                let mut all = Vec::with_capacity(splices.len());
+                for &(from, to) in splices {
+                    let site = Site { block: to, kind: SiteKind::ResidPre };
+                    runner.write(&Patch {
+                        site,
+                        tokens: tokens.clone(),
+                        values: streams[from - 1].clone(),
+                    })?;
+                    runner.forward_from(self.for_passes(), to);
+                    all.push(answers(&runner));
+                }
+                Ok(all)
+            },
+        )?;
+        Ok((0..splices.len()).map(|s| groups.iter().flat_map(|group| group[s].clone()).collect()).collect())
+    }
+}
+
+impl Construction {
+    /// Hidden states `[column, width]` of one prompt: those that each layer reads, and last what the last one leaves.
+    pub(crate) fn states(&self, prompts: &Prompts, b: usize) -> Vec<Array2<f64>> {
+        let (xs, ys) = prompts.prompt(b);
+        let (pairs, d) = (prompts.points() - 1, prompts.dim());
+        let read = self.transformer.read(&xs[..pairs * d], &ys[..pairs], &xs[pairs * d..], true);
+        let mut states = vec![read.h];
+        for layer in &self.transformer.layers {
+            let mut columns = Columns { h: states[states.len() - 1].clone(), seen: read.seen };
+            self.transformer.pass(layer, &mut columns, 0);
+            states.push(columns.h);
+        }
+        states
+    }
+
+    /// The answer when layer number `to`, from 1, and those after it start from given states `[column, width]`.
+    pub(crate) fn answer_from(&self, to: usize, states: ArrayView2<f64>) -> f64 {
+        let mut columns = Columns { seen: states.nrows(), h: states.to_owned() };
+        for layer in &self.transformer.layers[to - 1..] {
+            self.transformer.pass(layer, &mut columns, 0);
+        }
+        self.transformer.read_out(columns.h.row(columns.h.nrows() - 1))
+    }
+}
+
+impl Streams for Construction {
+    fn layers(&self) -> usize {
+        self.transformer.layers.len()
+    }
+
+    fn sight(&self) -> Sight {
+        match self.transformer.layers.iter().all(|layer| layer.mask == Mask::Causal) {
+            true => Sight::Past,
+            false => Sight::All,
+        }
+    }
+
+    fn read(&self, prompts: &Prompts, tokens: &[usize]) -> Result<Vec<Array3<f32>>> {
+        self.check("the construction", prompts)?;
+        let (count, width) = (prompts.count(), self.transformer.width());
+        let of_prompt = |b: usize| -> Vec<Array2<f64>> {
+            let states = self.states(prompts, b);
+            states.into_iter().map(|h| h.select(Axis(0), tokens)).collect()
+        };
+        let all: Vec<_> = (0..count).into_par_iter().map(of_prompt).collect();
+        let layer = |l: usize| {
+            Array3::from_shape_fn((count, tokens.len(), width), |(b, t, w)| all[b][l][[t, w]] as f32)
+        };
+        Ok((0..=self.layers()).map(layer).collect())
+    }
+
+    fn spliced(&self, prompts: &Prompts, splices: &[(usize, usize)]) -> Result<Vec<Vec<f64>>> {
+        self.check("the construction", prompts)?;
+        check_splices(self.layers(), splices)?;
+        let of_prompt = |b: usize| -> Vec<f64> {
+            let states = self.states(prompts, b);
+            splices.iter().map(|&(from, to)| self.answer_from(to, states[from - 1].view())).collect()
+        };
+        let all: Vec<_> = (0..prompts.count()).into_par_iter().map(of_prompt).collect();
+        Ok((0..splices.len()).map(|s| all.iter().map(|of| of[s]).collect()).collect())
+    }
+}
