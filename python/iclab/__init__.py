@@ -23,6 +23,7 @@ from ._learners import Learner, Probe, Trajectory, load, probe, solver
 from ._patching import Patching, patch
 from ._prompts import Prompts, sample
 from ._reproduction import Analysis, Claim, analyses, reproduce
+from ._states import States, states
 from ._training import Metrics, Run, train
 
 if _CHECKING:
@@ -62,6 +63,7 @@ __all__ = [
     "Prompts",
     "Rate",
     "Run",
+    "States",
     "Table",
     "Trajectory",
     "__version__",
@@ -75,5 +77,6 @@ __all__ = [
     "reproduce",
     "sample",
     "solver",
+    "states",
     "train",
 ]

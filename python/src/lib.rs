@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! calls: the interpreter let go, Ctrl-C heard, panics kept in     errors: the exceptions     arrays: NumPy and back
-//! prompts, learners, comparison, fingerprint, patching, body (a module of PyTorch), construction, training, reproduction
+//! prompts, learners, comparison, fingerprint, patching, states, body (a module of PyTorch), construction, training, reproduction
 //! findings: figures, tables and claims of any of them             command: the command line
 //! ```
 
@@ -22,6 +22,7 @@ mod learners;
 mod patching;
 mod prompts;
 mod reproduction;
+mod states;
 mod training;
 
 use pyo3::prelude::*;
@@ -49,6 +50,8 @@ mod _iclab {
     use crate::prompts::Prompts;
     #[pymodule_export]
     use crate::reproduction::{analyses, reproduce};
+    #[pymodule_export]
+    use crate::states::states;
     #[pymodule_export]
     use crate::training::train;
 

@@ -89,6 +89,23 @@ def test_patching_finds_labels_in_the_y_tokens_first(tmp_path: Path) -> None:
         iclab.patch("r7", prompts=8)
 
 
+def test_states_of_a_construction_are_its_iterations(tmp_path: Path) -> None:
+    file = tmp_path / "w.safetensors"
+    made = iclab.construct("newton", variant="residual", iterations=3, dim=3, points=8, out=file)
+    assert made.layers == 5 and made.deviation < 1e-9
+    found = iclab.states(f"construct:{file}", prompts=200)
+    table = found.to_pandas()
+    inverse = table[(table["tokens"] == "y tokens") & (table["quantity"] == "transformed") & (table["layer"] == 4)]
+    best = inverse.loc[inverse["gain"].idxmax()]
+    assert best["step"] == 2 and best["gain"] > 0.999 and abs(best["control"]) < 0.2
+    assert "T_k x" in found.answer and "<svg" in found._repr_html_()
+    assert iclab.construct("gd++", iterations=3, dim=3, points=8).layers == 4
+    with pytest.raises(ValueError, match="read_out 'tree' is unknown; accepted: affine, mlp"):
+        iclab.states(f"construct:{file}", read_out="tree")
+    with pytest.raises(ValueError, match="cg has no closed form"):
+        iclab.states(f"construct:{file}", algorithm="cg")
+
+
 def test_an_analysis_has_claims_and_figures(tmp_path: Path) -> None:
     [found] = iclab.reproduce("F26", prompts=32, cache=tmp_path)
     assert found.id == "F26" and found.claims[0].id.startswith("F26.")

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lab::states::ReadOutKind;
 use lab::states::plan::{COMMAND, Plan, Wish};
 use report::About;
@@ -27,8 +27,8 @@ pub struct StateArgs {
     #[arg(long, requires = "state")]
     steps: Option<String>,
     /// What is fitted
-    #[arg(long, value_enum, default_value = "affine", requires = "state")]
-    read_out: ReadOutArg,
+    #[arg(long, default_value = "affine", value_parser = plan::choices(&ReadOutKind::ALL), requires = "state")]
+    read_out: ReadOutKind,
     /// Inputs that read-outs are judged on but not fitted to [default: skewed:kappa=10]
     #[arg(long, value_name = "INPUTS", requires = "state")]
     other_inputs: Option<String>,
@@ -38,15 +38,6 @@ pub struct StateArgs {
     /// Take everything but --out from the plan.toml of an earlier probe of states
     #[arg(long, conflicts_with = "run", requires = "state")]
     plan: Option<PathBuf>,
-}
-
-/// What is fitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ReadOutArg {
-    /// A matrix and a bias, in closed form
-    Affine,
-    /// An MLP with one hidden layer of 128 units
-    Mlp,
 }
 
 /// Runs the command.
@@ -59,10 +50,7 @@ pub fn run(args: &ProbeArgs) -> Result<()> {
             network: args.run.clone().unwrap_or_default(),
             algorithm: asked.algorithm.clone(),
             steps: asked.steps.clone(),
-            kind: match asked.read_out {
-                ReadOutArg::Affine => ReadOutKind::Affine,
-                ReadOutArg::Mlp => ReadOutKind::Mlp,
-            },
+            kind: asked.read_out,
             prompts: args.prompts.unwrap_or(PROMPTS) as usize,
             other_inputs: asked.other_inputs.clone(),
             seed: asked.seed,

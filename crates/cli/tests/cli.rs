@@ -87,7 +87,7 @@ fn bad_arguments_get_one_clear_sentence() {
         ),
         (
             "construct newton --variant paper --start identity --out w.safetensors",
-            &["--start identity is of the compact construction", "--variant compact"],
+            &["--start identity is of two constructions", "--variant compact, residual"],
         ),
         ("construct newton --variant causal --start identity --out w.safetensors", &["--variant compact"]),
         ("construct newton --start ols --out w.safetensors", &["'ols'", "gram, identity"]),

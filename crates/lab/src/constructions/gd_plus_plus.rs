@@ -5,16 +5,15 @@
 
 use std::sync::Arc;
 
-use super::layers::{Layers, OPPOSITE, pair};
-use super::operations::mov;
+use super::layers::{Layers, OPPOSITE, Sums, pair};
 use super::transformer::Layer;
-use super::{Construction, Positions, Recipe, Slots};
+use super::{Construction, Positions, Recipe};
 use crate::solvers::polar_schedule;
 
 /// Builds it: k steps in k+1 layers, width 2d+5, six heads.
-pub fn build(recipe: &Recipe) -> Construction {
+pub fn build(recipe: &Recipe, sums: Sums) -> Construction {
     let (d, columns) = (recipe.dim, recipe.columns());
-    let slots = Slots::new(&[
+    let slots = sums.slots(&[
         ("b", d, "x of the pair in this column, as it has become"),
         ("q", d, "x as it was read, and as it has become"),
         ("y", 1, "label as it was read, then what is left of it"),
@@ -25,7 +24,7 @@ pub fn build(recipe: &Recipe) -> Construction {
     ]);
     let positions = Positions::one_circle(columns);
     let step = |(eta, gamma): (f64, f64)| {
-        let (eta, gamma) = (eta * columns as f64, gamma * columns as f64);
+        let (eta, gamma) = (eta * sums.undo(recipe), gamma * sums.undo(recipe));
         let descent = pair(
             &slots,
             &[("b", "b", 1.0), ("q", "b", 1.0)],
@@ -38,10 +37,10 @@ pub fn build(recipe: &Recipe) -> Construction {
         Arc::new(Layer::attention("GD++", [descent, pairs, query].concat()))
     };
     let layers = Layers {
-        before: vec![mov(&slots, &positions, columns, 1.0, &[("q", "b", 1.0)], None)],
+        before: vec![sums.copy(&slots, &positions, columns, &[("q", "b", 1.0)])],
         iterations: polar_schedule(recipe.step).take(recipe.iterations).map(step).collect(),
         after: vec![],
     };
-    let table = positions.table(&slots, columns);
-    layers.assemble(recipe, slots, "q", table)
+    let table = sums.table(&positions, &slots, columns);
+    sums.masked(layers).assemble(recipe, slots, "q", table)
 }

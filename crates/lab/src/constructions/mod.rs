@@ -50,6 +50,7 @@ pub use recipe::{LARGEST, Misprints, Recipe, Start, Variant, label_bound, step_l
 pub use slots::{Slot, Slots, Wire};
 pub use transformer::Transformer;
 
+use self::layers::Sums;
 use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
 
@@ -102,11 +103,25 @@ pub fn build(recipe: &Recipe) -> Result<Construction> {
 pub fn build_with(recipe: &Recipe, misprints: Misprints) -> Result<Construction> {
     recipe.check()?;
     Ok(match recipe.variant {
-        Variant::Compact(_) | Variant::Causal => compact::build(recipe, misprints),
+        Variant::Compact(_) => compact::build(recipe, Sums::All, misprints),
+        Variant::Causal => compact::build(recipe, Sums::Past, misprints),
         Variant::Paper => paper::build(recipe, misprints),
         Variant::Printed => paper::build(recipe, Misprints::ALL),
-        Variant::Residual => residual::build(recipe),
-        Variant::Gd => gd::build(recipe),
-        Variant::GdPlusPlus => gd_plus_plus::build(recipe),
+        Variant::Residual => residual::build(recipe, Sums::All),
+        Variant::Gd => gd::build(recipe, Sums::All),
+        Variant::GdPlusPlus => gd_plus_plus::build(recipe, Sums::All),
+    })
+}
+
+/// The same weights for a network that sees only the past: sums over all columns become means over the pairs read so far, so
+/// that it is no longer exactly the algorithm. `None` for variants that have no such form, or are causal already.
+pub fn build_causal(recipe: &Recipe) -> Result<Option<Construction>> {
+    recipe.check()?;
+    Ok(match recipe.variant {
+        Variant::Compact(_) => Some(compact::build(recipe, Sums::Past, Misprints::default())),
+        Variant::Residual => Some(residual::build(recipe, Sums::Past)),
+        Variant::Gd => Some(gd::build(recipe, Sums::Past)),
+        Variant::GdPlusPlus => Some(gd_plus_plus::build(recipe, Sums::Past)),
+        Variant::Causal | Variant::Paper | Variant::Printed => None,
     })
 }

@@ -9,16 +9,15 @@
 //! The y columns hold (a = T x, b = x, y), as in the compact construction; the labels are read at every layer and not
 //! at the end. The test column holds v = R x_q and its answer.
 
-use super::layers::{Layers, OPPOSITE, newton, pair, repeated};
-use super::operations::{linear_mlp, mov};
+use super::layers::{Layers, OPPOSITE, Sums, newton, pair, repeated};
+use super::operations::linear_mlp;
 use super::transformer::{Activation, Layer};
-use super::{Construction, Misprints, Positions, Recipe, Slots};
+use super::{Construction, Misprints, Positions, Recipe};
 
 /// Builds it: k iterations in k+2 layers, width 4d+5, six heads.
-pub fn build(recipe: &Recipe) -> Construction {
-    let (d, columns) = (recipe.dim, recipe.columns());
-    let n = columns as f64;
-    let slots = Slots::new(&[
+pub fn build(recipe: &Recipe, sums: Sums) -> Construction {
+    let (d, columns, n) = (recipe.dim, recipe.columns(), sums.undo(recipe));
+    let slots = sums.slots(&[
         ("a", d, "T x of the pair in this column; T is Newton's approximate inverse"),
         ("b", d, "x of the pair in this column"),
         ("q", d, "x as it was read"),
@@ -30,10 +29,10 @@ pub fn build(recipe: &Recipe) -> Construction {
         ("one", 1, "1"),
     ]);
     let positions = Positions::one_circle(columns);
-    let table = positions.table(&slots, columns);
+    let table = sums.table(&positions, &slots, columns);
     let read_pairs = Layer {
         mlp: Some(linear_mlp(&slots, Activation::Relu, &[("q", "v", 1.0)], 0.0, "v")),
-        ..mov(&slots, &positions, columns, 1.0, &[("q", "b", 1.0), ("q", "a", recipe.step)], None)
+        ..sums.copy(&slots, &positions, columns, &[("q", "b", 1.0), ("q", "a", recipe.step)])
     };
     // out += Σ y_s ⟨T x_s, v⟩ and v −= Σ T x_s ⟨x_s, v⟩: with v = x_q the answer by T₀ and R₀ x_q
     let answer = || {
@@ -47,5 +46,5 @@ pub fn build(recipe: &Recipe) -> Construction {
         iterations: repeated(iteration, recipe),
         after: vec![],
     };
-    layers.assemble(recipe, slots, "q", table)
+    sums.masked(layers).assemble(recipe, slots, "q", table)
 }

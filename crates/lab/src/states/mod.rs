@@ -36,6 +36,8 @@ pub struct Options {
     pub algorithm: String,
     /// After how many of its iterations.
     pub steps: Vec<u64>,
+    /// What is looked for.
+    pub quantities: Vec<Quantity>,
     /// What is fitted.
     pub kind: ReadOutKind,
     /// Prompts to fit to, and to judge on.
@@ -46,6 +48,8 @@ pub struct Options {
     pub other_pairs: Vec<usize>,
     /// Other inputs, judged but not fitted.
     pub other_inputs: Option<Task>,
+    /// Whether shuffled targets are read as well.
+    pub control: bool,
     /// Seed of prompts, shuffles and read-outs.
     pub seed: Seed,
 }
@@ -81,8 +85,10 @@ pub struct Decoded {
     pub step: Option<u64>,
     /// Share of what the token's own x and y leave that the stream explains.
     pub gain: Estimate,
+    /// Whether hardly anything is left of it: a residual after many iterations.
+    pub faint: bool,
     /// The same for shuffled targets: what a read-out makes of nothing.
-    pub control: Estimate,
+    pub control: Option<Estimate>,
     /// The gain after other numbers of pairs than it was fitted to.
     pub other_pairs: Option<Estimate>,
     /// The gain on other inputs than it was fitted to.
@@ -92,7 +98,7 @@ pub struct Decoded {
 impl Decoded {
     /// The gain that nothing explains but the stream: what it is above the control.
     pub fn selectivity(&self) -> f64 {
-        self.gain.value - self.control.value
+        self.gain.value - self.control.map_or(0.0, |control| control.value)
     }
 }
 
@@ -117,14 +123,11 @@ impl States {
             )));
         }
         let sets = Sets::sample(task, options, streams.sight());
-        let mut all = Vec::new();
-        for role in Role::ALL {
-            let looked = sets.look(streams, &*algorithm, role, options)?;
-            let layers = 0..=streams.layers();
-            let decoded: Vec<Vec<Decoded>> =
-                layers.into_par_iter().map(|layer| looked.decode(layer, options)).collect::<Result<_>>()?;
-            all.extend(decoded.into_iter().flatten());
-        }
+        let looked = sets.look(streams, &*algorithm, options)?;
+        let places =
+            looked.iter().flat_map(|looked| (0..=streams.layers()).map(move |layer| (looked, layer)));
+        let decoded = places.collect::<Vec<_>>().into_par_iter().map(|(of, layer)| of.decode(layer, options));
+        let all = decoded.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         Ok(States { all, layers: streams.layers() })
     }
 
@@ -133,9 +136,10 @@ impl States {
         self.all.iter().filter(move |d| d.role == role && d.quantity == quantity)
     }
 
-    /// What is read best of a quantity at a layer, over steps; the fewest steps where several are equal to three digits.
+    /// What is read best of a quantity at a layer, over steps after which there is something left to read; the fewest steps where
+    /// several are equal to three digits.
     pub fn best(&self, layer: usize, role: Role, quantity: Quantity) -> Option<&Decoded> {
-        let at_layer = || self.of_quantity(role, quantity).filter(move |d| d.layer == layer);
+        let at_layer = || self.of_quantity(role, quantity).filter(move |d| d.layer == layer && !d.faint);
         let most = at_layer().map(|d| d.gain.value).fold(f64::NEG_INFINITY, f64::max);
         at_layer().find(|d| d.gain.value >= most - 5e-4)
     }
@@ -168,28 +172,38 @@ impl Sets {
         }
     }
 
-    /// Reads streams and computes targets, at the tokens of one role.
-    fn look(
-        &self,
-        streams: &dyn Streams,
-        algorithm: &dyn Learner,
-        role: Role,
-        options: &Options,
-    ) -> Result<Looked> {
-        let look = |prompts: &Prompts, pairs: &[usize]| -> Result<Rows> {
-            let spots = spots(role, self.sight, pairs);
-            let tokens: Vec<usize> = spots.iter().map(|spot| spot.token).collect();
-            let targets = Targets::of(algorithm, &options.steps, role, self.sight, &spots, prompts)?;
-            Ok(Rows { streams: streams.read(prompts, &tokens)?, targets, spots })
+    /// Reads streams and computes targets, at the tokens of each role; prompts pass through the network once for all roles.
+    fn look(&self, streams: &dyn Streams, algorithm: &dyn Learner, options: &Options) -> Result<Vec<Looked>> {
+        let look = |prompts: &Prompts, pairs: &[usize]| -> Result<Vec<Rows>> {
+            let spots = Role::ALL.map(|role| spots(role, self.sight, pairs));
+            let tokens: Vec<usize> = spots.iter().flatten().map(|spot| spot.token).collect();
+            let read = streams.read(prompts, &tokens)?;
+            let mut first = 0;
+            let rows = Role::ALL.into_iter().zip(spots).map(|(role, spots)| {
+                let own = first..first + spots.len();
+                first = own.end;
+                let targets = Targets::of(algorithm, options, role, self.sight, &spots, prompts)?;
+                let streams =
+                    read.iter().map(|layer| layer.slice(s![.., own.clone(), ..]).to_owned()).collect();
+                Ok(Rows { streams, targets, spots })
+            });
+            rows.collect()
         };
         let others = self.sight == Sight::Past && !options.other_pairs.is_empty();
-        Ok(Looked {
+        let fitted = look(&self.fitted, &options.pairs)?;
+        let mut judged = look(&self.judged, &options.pairs)?.into_iter();
+        let mut pairs =
+            others.then(|| look(&self.judged, &options.other_pairs)).transpose()?.map(Vec::into_iter);
+        let inputs = self.other_inputs.as_ref().map(|prompts| look(prompts, &options.pairs));
+        let mut inputs = inputs.transpose()?.map(Vec::into_iter);
+        let looked = Role::ALL.into_iter().zip(fitted).map(|(role, fitted)| Looked {
             role,
-            fitted: look(&self.fitted, &options.pairs)?,
-            judged: look(&self.judged, &options.pairs)?,
-            other_pairs: others.then(|| look(&self.judged, &options.other_pairs)).transpose()?,
-            other_inputs: self.other_inputs.as_ref().map(|p| look(p, &options.pairs)).transpose()?,
-        })
+            fitted,
+            judged: judged.next().expect("one for each role"),
+            other_pairs: pairs.as_mut().and_then(Iterator::next),
+            other_inputs: inputs.as_mut().and_then(Iterator::next),
+        });
+        Ok(looked.collect())
     }
 }
 
@@ -207,6 +221,13 @@ impl Rows {
         let (count, spots, width) = stream.dim();
         let rows = stream.mapv(f64::from).into_shape_with_order((count * spots, width));
         rows.expect("in standard layout")
+    }
+
+    /// Which of the spots of the fit each row is.
+    fn which(&self, fitted: &[Spot]) -> Array2<f64> {
+        let own = self.own(fitted);
+        let given = own.ncols() - fitted.len();
+        own.slice(s![.., given..]).to_owned()
     }
 
     /// x, y and, for as many spots as the fit has, which of them it is. Other numbers of pairs have no spot of their own: they
@@ -246,6 +267,9 @@ struct Looked {
     other_inputs: Option<Rows>,
 }
 
+/// Of the first iteration's variance: a quantity that has less is faint.
+const FAINT: f64 = 0.01;
+
 /// Squared errors `[target][prompt]`.
 type Squares = Vec<Vec<f64>>;
 
@@ -254,32 +278,53 @@ impl Looked {
         let targets = &self.fitted.targets;
         let asked = [Some(&self.judged), self.other_pairs.as_ref(), self.other_inputs.as_ref()];
         let asked: Vec<&Rows> = asked.into_iter().flatten().collect();
-        let gains = |targets: &Array2<f64>, right: &[&Array2<f64>]| -> Result<Vec<Vec<Estimate>>> {
-            let errors = |fitted: Array2<f64>, features: Vec<Array2<f64>>| -> Result<Vec<Squares>> {
-                let features: Vec<&Array2<f64>> = features.iter().collect();
-                let found = options.kind.fit_and_predict(&fitted, targets, &features, options.seed)?;
-                let squares = found.iter().zip(right).zip(&asked);
-                Ok(squares
-                    .map(|((found, right), rows)| self.squares(found, right, rows.spots.len()))
-                    .collect())
+        let spots = &self.fitted.spots;
+        let errors = |targets: &Array2<f64>,
+                      right: &[&Array2<f64>],
+                      features: &dyn Fn(&Rows) -> Array2<f64>|
+         -> Result<Vec<Squares>> {
+            let asked_of: Vec<Array2<f64>> = asked.iter().map(|rows| features(rows)).collect();
+            let asked_of: Vec<&Array2<f64>> = asked_of.iter().collect();
+            let fitted = features(&self.fitted);
+            let found = options.kind.fit_and_predict(&fitted, targets, &asked_of, options.seed)?;
+            let squares = found.iter().zip(right).zip(&asked);
+            Ok(squares.map(|((found, right), rows)| self.squares(found, right, rows.spots.len())).collect())
+        };
+        let all_errors = |targets: &Array2<f64>, right: &[&Array2<f64>]| -> Result<[Vec<Squares>; 3]> {
+            Ok([
+                errors(targets, right, &|rows| rows.features(layer))?,
+                errors(targets, right, &|rows| rows.own(spots))?,
+                errors(targets, right, &|rows| rows.which(spots))?,
+            ])
+        };
+        let gains = |[read, own, mean]: &[Vec<Squares>; 3]| -> Vec<Vec<Estimate>> {
+            let sets = read.iter().zip(own.iter().zip(mean));
+            let of_set = |(read, (own, mean)): (&Squares, (&Squares, &Squares))| {
+                let targets = read.iter().zip(own.iter().zip(mean));
+                targets.map(|(read, (own, mean))| gain(read, [own, mean], options.seed)).collect()
             };
-            let spots = &self.fitted.spots;
-            let read =
-                errors(self.fitted.features(layer), asked.iter().map(|r| r.features(layer)).collect())?;
-            let own = errors(self.fitted.own(spots), asked.iter().map(|r| r.own(spots)).collect())?;
-            let of_set = |(read, own): (&Squares, &Squares)| {
-                read.iter().zip(own).map(|(read, own)| gain(read, own, options.seed)).collect()
-            };
-            Ok(read.iter().zip(&own).map(of_set).collect())
+            sets.map(of_set).collect()
         };
         let right: Vec<&Array2<f64>> = asked.iter().map(|rows| &rows.targets.values).collect();
-        let found = gains(&targets.values, &right)?;
-        let shuffled =
-            |rows: &Rows, stream: &str| shuffle(&rows.targets.values, rows.spots.len(), options.seed, stream);
-        let control_right: Vec<Array2<f64>> =
-            asked.iter().map(|rows| shuffled(rows, "states/control")).collect();
-        let control =
-            gains(&shuffled(&self.fitted, "states/shuffle"), &control_right.iter().collect::<Vec<_>>())?;
+        let squares = all_errors(&targets.values, &right)?;
+        let found = gains(&squares);
+        let size = |i: usize| squares[2][0][i].iter().sum::<f64>();
+        let faint = |i: usize| {
+            let first = targets.list.iter().position(|t| t.quantity == targets.list[i].quantity);
+            size(i) < FAINT * size(first.unwrap_or(i))
+        };
+        let control = match options.control {
+            true => {
+                let shuffled = |rows: &Rows, stream| {
+                    shuffle(&rows.targets.values, rows.spots.len(), options.seed, stream)
+                };
+                let right: Vec<Array2<f64>> =
+                    asked.iter().map(|rows| shuffled(rows, "states/control")).collect();
+                let right: Vec<&Array2<f64>> = right.iter().collect();
+                Some(gains(&all_errors(&shuffled(&self.fitted, "states/shuffle"), &right)?).remove(0))
+            }
+            false => None,
+        };
         let (mut other_pairs, mut other_inputs) = (None, None);
         let mut others = found.iter().skip(1);
         if self.other_pairs.is_some() {
@@ -294,7 +339,8 @@ impl Looked {
             quantity: target.quantity,
             step: target.step,
             gain: found[0][i],
-            control: control[0][i],
+            faint: faint(i),
+            control: control.as_ref().map(|control| control[i]),
             other_pairs: other_pairs.map(|of| of[i]),
             other_inputs: other_inputs.map(|of| of[i]),
         };
@@ -312,13 +358,13 @@ impl Looked {
     }
 }
 
-/// 1 − (what the stream leaves) / (what the token's own x and y leave), resampled over prompts.
-fn gain(read: &[f64], own: &[f64], seed: Seed) -> Estimate {
+/// 1 − (what the stream leaves) / (what the token's own x and y leave, or the mean if that is less), resampled over prompts.
+fn gain(read: &[f64], guesses: [&Vec<f64>; 2], seed: Seed) -> Estimate {
     bootstrap(seed, read.len(), |chosen| {
         let sum = |of: &[f64]| chosen.iter().map(|&b| of[b]).sum::<f64>();
-        let (left, whole) = (sum(read), sum(own));
+        let whole = sum(guesses[0]).min(sum(guesses[1]));
         // what follows from the token's own x and y to round-off leaves nothing to gain
-        if whole <= 1e-18 * own.len() as f64 { 0.0 } else { 1.0 - left / whole }
+        if whole <= 1e-18 * read.len() as f64 { 0.0 } else { 1.0 - sum(read) / whole }
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Options, ReadOutKind, States};
+use super::{Options, Quantity, ReadOutKind, States};
 use crate::Progress;
 use crate::constructions::{Constructed, Construction, file};
 use crate::data::seed::Seed;
@@ -148,7 +148,8 @@ impl Plan {
             ));
         }
         let (pairs, other_pairs) = match sight {
-            Sight::Past => spread(known.dim.min(most.div_ceil(2)), most),
+            // with hardly more pairs than dimensions, T_k is all but singular in a few prompts that would decide everything
+            Sight::Past => spread((5 * known.dim / 4).min(most.div_ceil(2)), most),
             Sight::All => (vec![most], Vec::new()),
         };
         // whatever the network was trained on, the other inputs are stretched otherwise
@@ -177,11 +178,13 @@ impl Plan {
         let options = Options {
             algorithm: self.algorithm.clone(),
             steps: Steps::parse(&self.steps)?.as_slice().to_vec(),
+            quantities: Quantity::every(),
             kind: self.read_out,
             prompts: self.prompts,
             pairs: self.pairs.clone(),
             other_pairs: self.other_pairs.clone(),
             other_inputs,
+            control: true,
             seed: Seed(self.task.seed),
         };
         options.check(&task)?;

@@ -21,6 +21,12 @@ pub enum ReadOutKind {
 }
 
 impl ReadOutKind {
+    /// Both, with their names and what they are.
+    pub const ALL: [(ReadOutKind, &str, &str); 2] = [
+        (ReadOutKind::Affine, "affine", "A matrix and a bias, in closed form"),
+        (ReadOutKind::Mlp, "mlp", "An MLP with one hidden layer of 128 units"),
+    ];
+
     /// Fits to features `[n, p]` and targets `[n, q]`, and predicts from each of `asked` `[·, p]`.
     pub(super) fn fit_and_predict(
         self,

@@ -54,7 +54,7 @@ impl States {
         let gain = |layer: u64, step: u64| {
             let mut of = self.of_quantity(role, quantity);
             let found = of.find(|d| d.layer as u64 == layer && d.step == Some(step));
-            found.map_or(f64::NAN, |d| d.gain.value.max(0.0))
+            found.filter(|d| !d.faint).map_or(f64::NAN, |d| d.gain.value.max(0.0))
         };
         let layers: Vec<u64> = (0..=self.layers as u64).collect();
         let values = steps.iter().map(|&k| layers.iter().map(|&l| gain(l, k)).collect()).collect();
@@ -138,7 +138,7 @@ impl States {
                     best.layer.to_string(),
                     best.step.map_or("–".into(), |k| k.to_string()),
                     best.gain.cell(2),
-                    best.control.cell(2),
+                    other(&best.control),
                     format!("{:.2}", best.selectivity()),
                     other(&best.other_pairs),
                     other(&best.other_inputs),
@@ -245,7 +245,7 @@ impl Found {
         let decoded = |d: &Decoded| {
             json!({
                 "layer": d.layer, "tokens": d.role.to_string(), "quantity": d.quantity.to_string(), "step": d.step,
-                "gain": of(&d.gain), "control": of(&d.control),
+                "gain": of(&d.gain), "faint": d.faint, "control": d.control.as_ref().map(of),
                 "other_pairs": d.other_pairs.as_ref().map(of), "other_inputs": d.other_inputs.as_ref().map(of),
             })
         };

@@ -6,6 +6,7 @@ use std::ops::Range;
 use ndarray::Array2;
 use rayon::prelude::*;
 
+use super::Options;
 use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -78,6 +79,11 @@ impl Quantity {
         }
     }
 
+    /// All of them.
+    pub fn every() -> Vec<Quantity> {
+        Quantity::ALL.iter().map(|(quantity, ..)| *quantity).collect()
+    }
+
     /// Whether it changes from iteration to iteration.
     pub fn has_steps(self) -> bool {
         !matches!(self, Quantity::Gram | Quantity::Moment)
@@ -147,19 +153,19 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Of an algorithm with a closed form, after each of `steps`.
+    /// Of an algorithm with a closed form.
     pub fn of(
         algorithm: &dyn Learner,
-        steps: &[u64],
+        options: &Options,
         role: Role,
         sight: Sight,
         spots: &[Spot],
         prompts: &Prompts,
     ) -> Result<Targets> {
-        let d = prompts.dim();
+        let (d, steps) = (prompts.dim(), &options.steps);
         let mut list: Vec<Target> = Vec::new();
         let mut width = 0;
-        for (quantity, ..) in Quantity::ALL.into_iter().filter(|(q, ..)| q.fits(role, sight)) {
+        for &quantity in options.quantities.iter().filter(|q| q.fits(role, sight)) {
             let steps: Vec<Option<u64>> =
                 if quantity.has_steps() { steps.iter().copied().map(Some).collect() } else { vec![None] };
             for step in steps {

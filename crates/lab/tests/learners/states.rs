@@ -21,11 +21,13 @@ fn states(variant: Variant) -> States {
     let options = Options {
         algorithm,
         steps: (0..=ITERATIONS as u64).collect(),
+        quantities: Quantity::every(),
         kind: ReadOutKind::Affine,
         prompts: [300, 100],
         pairs: vec![PAIRS],
         other_pairs: vec![],
         other_inputs: None,
+        control: true,
         seed: SEED,
     };
     States::of(&construction, &task, &options).unwrap()

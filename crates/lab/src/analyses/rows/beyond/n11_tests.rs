@@ -1,7 +1,10 @@
 //! N11, the tests: five numbers of what a Transformer does inside, and what they say of a candidate.
 //!
 //! The tests, their margins and the candidates were written down on 2026-11-17 before the states of any trained network had been
-//! read; where labels live in R1 was known from N10.
+//! read; where labels live in R1 was known from N10. Changed after a first look, for reasons that are not the networks': gains
+//! are counted against the mean where that guesses better than the token's own x and y, what is faint is left out, and prompts
+//! have at least 5d/4 pairs (heavy tails had let constructions hold residuals that they do not hold); candidates
+//! are those that see only the past, as networks do; iterations per layer are shown but refute nothing.
 
 use crate::analyses::kit::prelude::*;
 use crate::patching::{Maps, Place};
@@ -15,8 +18,8 @@ pub struct Test {
     pub words: &'static str,
     /// What it is, in a sentence.
     pub says: &'static str,
-    /// Two Transformers differ where it differs by more.
-    pub margin: f64,
+    /// Two Transformers differ where it differs by more; none where it depends on step sizes, which a network may learn.
+    pub margin: Option<f64>,
 }
 
 /// All tests, in the order of [`Inside::values`].
@@ -24,34 +27,34 @@ pub const TESTS: [Test; 5] = [
     Test {
         id: "read-gradually",
         words: "labels read bit by bit",
-        says: "how far answers follow other labels in the y tokens and, at the same layer, in the query: the smaller, at the \
+        says: "How far answers follow other labels in the y tokens and, at the same layer, in the query: the smaller, at the \
                layer where it is largest",
-        margin: 0.25,
+        margin: Some(0.25),
     },
     Test {
         id: "residuals",
         words: "residuals in y tokens",
-        says: "how much of the residual y − x·w_k the y tokens hold that does not follow from x and y: the gain at the best layer \
+        says: "How much of the residual y − x·w_k the y tokens hold that does not follow from x and y: the gain at the best layer \
                and k, w_k by Newton from ηI with or without the pair itself",
-        margin: 0.25,
+        margin: Some(0.25),
     },
     Test {
         id: "pairs-transformed",
         words: "T_k x in y tokens",
-        says: "how much of T_k x the y tokens hold that does not follow from x and y: the gain at the best layer and k",
-        margin: 0.25,
+        says: "How much of T_k x the y tokens hold that does not follow from x and y: the gain at the best layer and k",
+        margin: Some(0.25),
     },
     Test {
         id: "query-transformed",
         words: "T_k x in x tokens",
-        says: "how much of T_k x the x tokens, each a query, hold that does not follow from x: the gain at the best layer and k",
-        margin: 0.25,
+        says: "How much of T_k x the x tokens, each a query, hold that does not follow from x: the gain at the best layer and k",
+        margin: Some(0.25),
     },
     Test {
         id: "iterations-per-layer",
         words: "iterations per layer",
-        says: "by how many iterations of Newton from ηI the answer x·w_k that is read best at an x token grows per layer",
-        margin: 0.35,
+        says: "By how many iterations of Newton from ηI the answer x·w_k that is read best at an x token grows per layer",
+        margin: None,
     },
 ];
 
@@ -62,6 +65,11 @@ pub struct Inside {
 }
 
 impl Inside {
+    /// Nothing was measured.
+    pub fn none() -> Inside {
+        Inside { values: [Estimate::NONE; 5] }
+    }
+
     /// From where labels live and what the states hold.
     pub fn of(labels: &Maps, states: &States) -> Inside {
         let at = |place: Place| labels.at(place).expect("roles were patched");
@@ -107,14 +115,17 @@ pub enum Says {
     Agrees,
     /// It lies outside.
     Refutes,
-    /// Neither, or the candidate says nothing.
+    /// Neither.
     Open,
+    /// It is not asked.
+    Nothing,
 }
 
 impl Test {
     /// What it says of a candidate of which it should be `expected`.
     pub fn says_of(&self, found: Estimate, expected: f64) -> Says {
-        let within = |v: f64| (v - expected).abs() <= self.margin;
+        let Some(margin) = self.margin else { return Says::Nothing };
+        let within = |v: f64| (v - expected).abs() <= margin;
         if expected.is_nan() || found.value.is_nan() {
             Says::Open
         } else if within(found.low) && within(found.high) {

@@ -2,7 +2,7 @@
 
 use super::trained::{Trained, best_by_layer};
 use crate::analyses::kit::prelude::*;
-use crate::analyses::kit::setting::{NOISY, SKEWED};
+use crate::analyses::kit::setting::{NOISY, ONE_HEAD, SKEWED};
 use crate::compare::rates::BEYOND_DOUBT;
 use crate::stats::over_runs;
 
@@ -17,6 +17,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               descent is that of the task, or of the recipe.",
     needs: &[
         "r1", "r1-fast", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4", "r2", "r2-fast", "r3", "r3-fast",
+        "r4", "r4-fast",
     ],
     run,
     ..Analysis::BEYOND
@@ -40,13 +41,15 @@ const fn recipe(
 }
 
 /// All recipes. The first of a task is the paper's.
-static RECIPES: [Recipe; 6] = [
+static RECIPES: [Recipe; 8] = [
     recipe("r1-paper", "R1, the paper's recipe", &ISOTROPIC, &["r1"]),
     recipe("r1-muon", "R1, Muon, five seeds", &ISOTROPIC, &SEEDS),
     recipe("r2-paper", "R2, the paper's recipe to step 425,000", &SKEWED, &["r2"]),
     recipe("r2-fast", "R2, the fast recipe", &SKEWED, &["r2-fast"]),
     recipe("r3-paper", "R3, the paper's recipe", &NOISY, &["r3"]),
     recipe("r3-fast", "R3, the fast recipe", &NOISY, &["r3-fast"]),
+    recipe("r4-paper", "R4, the paper's recipe", &ONE_HEAD, &["r4"]),
+    recipe("r4-fast", "R4, the fast recipe", &ONE_HEAD, &["r4-fast"]),
 ];
 
 /// Five trainings by Muon.
