@@ -3,6 +3,7 @@
 //! ```text
 //! runner.rs            a network at one shape: tokens in, predictions, hidden states, loss and gradients out
 //! query_runner.rs      single queries after a shared prefix (its KV cache)
+//! hooks.rs             activations read and replaced by name
 //! trainer.rs           training steps
 //! optimiser.rs         what ends a step: clipping, Adam, Muon
 //! schedule.rs          stages, gradient buffers, group sizes
@@ -16,14 +17,13 @@
 //! simd/                elementwise mathematics
 //! ```
 
-mod ablation;
 mod arena;
 mod backward;
 pub mod bench;
 mod executor;
 mod forward;
 pub mod gemm;
-mod hooks;
+pub(crate) mod hooks;
 mod ops;
 mod optimiser;
 mod packed_weights;

@@ -172,7 +172,7 @@ impl<'a> Group<'a> {
         let own = self.patch(&self.base, site, tokens)?;
         let theirs = self.patch(&self.donor, site, tokens)?;
         self.base.write(&theirs)?;
-        self.base.forward_from(self.weights.for_passes(), block);
+        self.base.forward_from(self.weights.for_passes(), block)?;
         let answers = self.answers(&self.base);
         self.base.write(&own)?;
         Ok(answers)
@@ -182,7 +182,7 @@ impl<'a> Group<'a> {
     fn inside(&mut self, block: usize, kind: SiteKind, tokens: &[usize]) -> Result<Vec<f64>> {
         let theirs = self.patch(&self.donor, Site { block, kind }, tokens)?;
         self.base.patch(&[theirs])?;
-        self.base.forward_from(self.weights.for_passes(), block);
+        self.base.forward_from(self.weights.for_passes(), block)?;
         self.base.patch(&[])?;
         Ok(self.answers(&self.base))
     }
@@ -193,7 +193,7 @@ impl<'a> Group<'a> {
         let width = all.len() / (self.count * rows);
         let of = |b: usize, t: usize| &all[(b * rows + t) * width..][..width];
         let values = (0..self.count).flat_map(|b| tokens.iter().flat_map(move |&t| of(b, t).iter().copied()));
-        Ok(Patch { site, tokens: tokens.to_vec(), values: values.collect() })
+        Ok(Patch::per_prompt(site, tokens, values.collect::<Vec<f32>>()))
     }
 }
 

@@ -168,11 +168,12 @@ impl Gpt2Config {
             let pair = |name: &str| pair(&format!("h.{layer}.{name}"));
             let block = Block { config: self, pair: &pair, layer, batch, tokens, every };
             // x = x + attn(ln_1(x)); x = x + mlp(ln_2(x))
-            let resid_pre = block.at_query_rows(&mut plan, x);
-            let (z, resid_mid, cache) = block.attention_block(&mut plan, x, resid_pre, attend);
+            let (resid_pre, adds_to) = (x, block.at_query_rows(&mut plan, x));
+            let (z, resid_mid, cache) = block.attention_block(&mut plan, x, adds_to, attend);
             let (mlp_hidden, resid_post) = block.mlp_block(&mut plan, resid_mid);
             x = resid_post;
-            blocks.push(BlockVars { resid_pre, z, resid_mid, mlp_hidden, resid_post, heads: self.heads });
+            let heads = self.heads;
+            blocks.push(BlockVars { resid_pre, adds_to, z, resid_mid, mlp_hidden, resid_post, heads });
             caches.extend(cache);
             hidden.push(x);
         }
@@ -208,12 +209,12 @@ impl Block<'_> {
         }
     }
 
-    /// z of attn(ln_1(x)), resid_mid = resid_pre + attn(ln_1(x)), and what queries after this prompt need.
+    /// z of attn(ln_1(x)), resid_mid = adds_to + attn(ln_1(x)), and what queries after this prompt need.
     fn attention_block(
         &self,
         plan: &mut PlanBuilder,
         x: Var,
-        resid_pre: Var,
+        adds_to: Var,
         attend: Attend,
     ) -> (Var, Var, Option<LayerCache>) {
         let &Block { config, pair, batch, tokens, every, .. } = self;
@@ -242,7 +243,7 @@ impl Block<'_> {
             }
         };
         let resid_mid = plan.temporary("resid_mid", query_rows * e);
-        let add = Epilogue::Add(resid_pre);
+        let add = Epilogue::Add(adds_to);
         Linear::add(plan, z, pair("attn.c_proj"), false, [query_rows, e, e], add, resid_mid);
         (z, resid_mid, cache)
     }
