@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use engine::cuda::checks::{Failure, Outcome};
+use engine::cuda::checks::{self, Failure, Outcome};
 use engine::cuda::{self, CudaError};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::output;
 
 /// Look over this machine: CPU, GPU, and whether they agree
 ///
-/// Without a CUDA device it says what is missing. With one it compares every kernel with a plain reference, every sampler
+/// That activations can be read and patched is checked here and there. Without a CUDA device it says what is missing. With one it compares every kernel with a plain reference, every sampler
 /// with the prompts that the CPU draws, whole training runs with the CPU's, and times a step.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab doctor\n  iclab doctor --device 1 --json\n\n\
@@ -50,6 +50,7 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
             "features": machine::vector_features(),
         },
     });
+    page.check_cpu();
     match cuda::Device::open(args.device) {
         Err(CudaError::Unavailable(why)) => {
             page.row("CUDA", &format!("none: {why}"));
@@ -96,12 +97,24 @@ impl Page {
         self.line(&format!("{label:<6} {text}"));
     }
 
+    /// Activations on this machine's cores.
+    fn check_cpu(&mut self) {
+        let group = "activations on the CPU";
+        self.heading(group);
+        let found = checks::hooks_on_cpu().map_err(Failure::from);
+        self.outcome(group, "read and patched", &Outcome::of(found));
+    }
+
+    fn heading(&self, group: &str) {
+        self.line(&format!("\n{group:<NAME$} {:>12} {:>10}", "worst error", "tolerance"));
+    }
+
     fn check_all(&mut self, device: &Arc<cuda::Device>) {
         let groups = lab::networks::checks::all();
         let checks = groups.iter().flat_map(|(_, checks)| checks);
         device.precompile(checks.flat_map(|check| check.kernels(device)));
         for (group, checks) in groups {
-            self.line(&format!("\n{group:<NAME$} {:>12} {:>10}", "worst error", "tolerance"));
+            self.heading(&group);
             for check in checks {
                 self.outcome(&group, &check.name, &check.run(device));
             }

@@ -9,6 +9,7 @@ use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::networks::devices::Device;
 use crate::networks::{Weights, tokens};
 use crate::probe::per_thread;
 use crate::stats::{Estimate, bootstrap};
@@ -61,19 +62,23 @@ impl Patched {
                 Group::new(weights, [cut(prompts), cut(donors)])?.all(part, places)
             },
         )?;
-        let mut all = Patched {
-            base: Vec::with_capacity(count),
-            donor: Vec::with_capacity(count),
-            patched: vec![vec![Vec::with_capacity(count); places.len()]; layers],
-        };
-        for group in groups {
-            all.base.extend(group.base);
-            all.donor.extend(group.donor);
-            for (all, group) in all.patched.iter_mut().zip(group.patched) {
-                all.iter_mut().zip(group).for_each(|(all, group)| all.extend(group));
-            }
-        }
+        let mut all = Patched::empty(layers, places.len());
+        groups.into_iter().for_each(|group| all.extend(group));
         Ok(all)
+    }
+
+    /// Of no prompts.
+    pub(super) fn empty(layers: usize, places: usize) -> Patched {
+        Patched { base: Vec::new(), donor: Vec::new(), patched: vec![vec![Vec::new(); places]; layers] }
+    }
+
+    /// Adds more prompts.
+    pub(super) fn extend(&mut self, group: Patched) {
+        self.base.extend(group.base);
+        self.donor.extend(group.donor);
+        for (all, group) in self.patched.iter_mut().zip(group.patched) {
+            all.iter_mut().zip(group).for_each(|(all, group)| all.extend(group));
+        }
     }
 
     /// How far the answers follow, with intervals over resampled prompts.
@@ -93,7 +98,7 @@ impl Patched {
     }
 }
 
-fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> Result<()> {
+pub(super) fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> Result<()> {
     if prompts.xs.dim() != donors.xs.dim() {
         return Err(Error::BadData(format!(
             "prompts have shape {:?} and donors {:?}; accepted: the same",
@@ -116,6 +121,13 @@ fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> Result<()> {
     Ok(())
 }
 
+/// Tokens of prompts up to the last x, the query.
+pub(super) fn up_to_query(prompts: &Prompts, features: usize) -> Vec<f32> {
+    let (prompt, read) = (2 * prompts.points() * features, (2 * prompts.points() - 1) * features);
+    let all = tokens(prompts, features);
+    all.chunks_exact(prompt).flat_map(|prompt| prompt[..read].iter().copied()).collect()
+}
+
 /// A few prompts and their donors, both run once.
 struct Group<'a> {
     weights: &'a Weights,
@@ -132,10 +144,7 @@ impl<'a> Group<'a> {
         // the query is the last token; donors keep what is inside their layers
         let run = |of: &Prompts, mode: Mode| -> Result<Runner> {
             let mut runner = network.runner(count, 2 * points - 1, mode)?;
-            let all = tokens(of, network.features());
-            let (prompt, read) = (2 * points * network.features(), (2 * points - 1) * network.features());
-            let cut: Vec<f32> = all.chunks_exact(prompt).flat_map(|p| p[..read].iter().copied()).collect();
-            runner.set_tokens(&cut)?;
+            runner.set_tokens(&up_to_query(of, network.features()))?;
             runner.forward(weights.for_passes());
             Ok(runner)
         };
@@ -206,7 +215,19 @@ impl Maps {
         places: Vec<Place>,
         seed: Seed,
     ) -> Result<Maps> {
-        let patched = Patched::of(weights, pair, part, &places)?;
+        Maps::on(&Device::Cpu, weights, pair, part, places, seed)
+    }
+
+    /// The same on a device.
+    pub fn on(
+        device: &Device,
+        weights: &Weights,
+        pair: [&Prompts; 2],
+        part: Part,
+        places: Vec<Place>,
+        seed: Seed,
+    ) -> Result<Maps> {
+        let patched = Patched::on(device, weights, pair, part, &places)?;
         let (pairs, prompts) = (pair[0].points() - 1, pair[0].count());
         Ok(Maps { part, places, follows: patched.follows(seed), pairs, prompts })
     }

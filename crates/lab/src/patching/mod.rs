@@ -10,6 +10,7 @@
 
 mod constructed;
 mod maps;
+mod on_device;
 pub mod plan;
 mod shown;
 mod splice;

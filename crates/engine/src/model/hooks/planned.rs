@@ -99,7 +99,7 @@ impl PlannedPatch {
         }
         let per_prompt = if per_prompt { tokens.among(graph.tokens) } else { 0 };
         Ok(PlannedPatch {
-            moment: moment(graph, *site, &place),
+            moment: Self::moment(graph, *site, &place),
             place,
             replaced,
             per_prompt,
@@ -146,12 +146,35 @@ impl PlannedPatch {
         };
         let from = if per_prompt > 0 { index } else { token };
         Ok(Some(PlannedPatch {
-            moment: moment(graph, *site, &place),
+            moment: Self::moment(graph, *site, &place),
             replaced: (0..place.rows).map(|row| (row, from)).collect(),
             place,
             per_prompt,
             values: values.clone(),
         }))
+    }
+
+    /// When values of a site are replaced. The stream before a block is replaced right before it, so that passes from that block on see
+    /// it, too.
+    pub fn moment(graph: &Graph, site: Site, place: &Place) -> Moment {
+        let layers = &graph.plan.layers;
+        if site.kind == SiteKind::ResidPre {
+            return Moment::Before(layers[site.block - 1]);
+        }
+        // in inference blocks share buffers, so that the operation is looked for in its own block
+        let end = layers.get(site.block).copied().unwrap_or(graph.plan.ops.len());
+        let within = &graph.plan.ops[..end];
+        Moment::After(within.iter().rposition(|op| op.out() == place.var).expect("computed by the plan"))
+    }
+
+    /// Rows in `[batch, rows]` that are replaced, each with its row of all values.
+    pub fn rows(&self, batch: usize) -> Vec<[usize; 2]> {
+        let rows = self.place.rows;
+        let of = |prompt: usize| {
+            let own = self.replaced.iter();
+            own.map(move |(row, from)| [prompt * rows + row, prompt * self.per_prompt + from])
+        };
+        (0..batch).flat_map(of).collect()
     }
 
     /// The values of one row of a prompt, by its number; `None` is zero.
@@ -181,18 +204,6 @@ impl PlannedPatch {
             }
         }
     }
-}
-
-/// The stream before a block is replaced right before it, so that passes from that block on see it, too.
-fn moment(graph: &Graph, site: Site, place: &Place) -> Moment {
-    let layers = &graph.plan.layers;
-    if site.kind == SiteKind::ResidPre {
-        return Moment::Before(layers[site.block - 1]);
-    }
-    // in inference blocks share buffers, so that the operation is looked for in its own block
-    let end = layers.get(site.block).copied().unwrap_or(graph.plan.ops.len());
-    let within = &graph.plan.ops[..end];
-    Moment::After(within.iter().rposition(|op| op.out() == place.var).expect("computed by the plan"))
 }
 
 fn check_tokens(graph: &Graph, site: Site, tokens: &Tokens) -> Result<(), EngineError> {
