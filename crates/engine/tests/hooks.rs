@@ -208,6 +208,46 @@ fn queries_take_the_patches_of_the_token_that_they_stand_at() {
 }
 
 #[test]
+fn the_last_tokens_alone_are_what_they_are_in_whole_prompts() {
+    for network in transformers() {
+        let params = rough_params(&network);
+        let (donor, whole) =
+            (run(&network, &params, "others", Mode::Train), run(&network, &params, "tokens", Mode::Infer));
+        for first in [0, 3, 8].into_iter().filter(|first| *first == 0 || !network.sees_later_tokens()) {
+            let tokens: Vec<usize> = (first..TOKENS).collect();
+            let mut suffix = network.suffix_runner(&whole, tokens.len()).unwrap();
+            for site in sites(&network) {
+                // at the first token of the suffix and at the last
+                let patch = taken(&donor, site, &[first, TOKENS - 1]);
+                let mut expected = run(&network, &params, "tokens", Mode::Infer);
+                expected.patch(std::slice::from_ref(&patch)).unwrap();
+                expected.forward(&params);
+                let stream = taken(&whole, Site { kind: SiteKind::ResidPre, ..site }, &tokens);
+                let own: Vec<usize> = (0..tokens.len()).collect();
+                suffix.write(&Patch { tokens: Tokens::These(own), ..stream }).unwrap();
+                let moved = Tokens::These(vec![0, tokens.len() - 1]);
+                suffix.patch(&[Patch { tokens: moved, ..patch }]).unwrap();
+                suffix.forward_from(&params, &whole, site.block).unwrap();
+                let found: Vec<f32> =
+                    suffix.predictions().chunks_exact(tokens.len()).map(|of| of[tokens.len() - 1]).collect();
+                let points = TOKENS.div_ceil(2);
+                let expected: Vec<f32> =
+                    expected.predictions().chunks_exact(points).map(|of| of[points - 1]).collect();
+                let apart = relative(&found, &expected);
+                assert!(apart < 1e-6, "{site} from token {first} of {network:?}: {apart}");
+            }
+        }
+        let said = |tokens| network.suffix_runner(&whole, tokens).err().map(|error| error.to_string());
+        assert!(said(TOKENS + 1).unwrap().contains("accepted: 1 to 9"));
+        assert!(said(0).unwrap().contains("accepted: 1 to 9"));
+        assert_eq!(said(2).is_some_and(|said| said.contains("see them")), network.sees_later_tokens());
+    }
+    let lstm = tiny_lstm();
+    let whole = run(&lstm, &rough_params(&lstm), "tokens", Mode::Infer);
+    assert!(lstm.suffix_runner(&whole, 2).unwrap_err().to_string().contains("only a Transformer"));
+}
+
+#[test]
 fn what_touches_nothing_is_refused() {
     let network = Network::Gpt2(tiny_gpt2());
     let params = rough_params(&network);

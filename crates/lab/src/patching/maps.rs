@@ -1,6 +1,6 @@
 //! The maps themselves.
 
-use engine::cpu::Runner;
+use engine::cpu::{Runner, SuffixRunner};
 use engine::model::hooks::{Patch, Site, SiteKind};
 use engine::model::networks::Mode;
 
@@ -51,7 +51,7 @@ impl Patched {
         part: Part,
         places: &[Place],
     ) -> Result<Patched> {
-        check(weights, prompts, donors)?;
+        check(weights, prompts, donors, places)?;
         let (count, layers) = (prompts.count(), weights.network.layers());
         let groups = per_thread(
             count.div_ceil(GROUP),
@@ -98,7 +98,7 @@ impl Patched {
     }
 }
 
-pub(super) fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> Result<()> {
+pub(super) fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts, places: &[Place]) -> Result<()> {
     if prompts.xs.dim() != donors.xs.dim() {
         return Err(Error::BadData(format!(
             "prompts have shape {:?} and donors {:?}; accepted: the same",
@@ -110,6 +110,11 @@ pub(super) fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> R
         return Err(Error::BadData(
             "a prompt of 1 point has a query alone; accepted: at least 2 points".into(),
         ));
+    }
+    let query = 2 * (prompts.points() - 1);
+    let mut tokens = places.iter().flat_map(|place| place.tokens(prompts.points() - 1));
+    if let Some(token) = tokens.find(|token| *token > query) {
+        return Err(Error::BadData(format!("there is no token {token}; accepted: 0 to {query}, the query")));
     }
     if prompts.dim() > weights.network.features() {
         return Err(Error::BadData(format!(
@@ -157,52 +162,57 @@ impl<'a> Group<'a> {
         runner.predictions().chunks_exact(points).map(|of| f64::from(of[self.pairs])).collect()
     }
 
-    fn all(mut self, part: Part, places: &[Place]) -> Result<Patched> {
-        let (base, donor) = (self.answers(&self.base), self.answers(&self.donor));
-        let layers = self.weights.network.layers();
-        let mut patched = vec![Vec::new(); layers];
-        // from the last layer down, so that the streams before a layer are still those of the prompts themselves
-        for block in (1..=layers).rev() {
-            for place in places {
-                let tokens = place.tokens(self.pairs);
-                patched[block - 1].push(match part {
-                    Part::Stream => self.stream(block, &tokens)?,
-                    Part::Attention => self.inside(block, SiteKind::Z(None), &tokens)?,
-                    Part::Mlp => self.inside(block, SiteKind::MlpHidden, &tokens)?,
-                });
+    fn all(self, part: Part, places: &[Place]) -> Result<Patched> {
+        let (network, rows) = (&self.weights.network, 2 * self.pairs + 1);
+        let mut all = Patched::empty(network.layers(), places.len());
+        (all.base, all.donor) = (self.answers(&self.base), self.answers(&self.donor));
+        for (at, place) in places.iter().enumerate() {
+            let tokens = place.tokens(self.pairs);
+            // nothing changes before the first token that is patched, unless tokens see those after them
+            let earliest = tokens.iter().copied().min().filter(|_| !network.sees_later_tokens());
+            let first = earliest.unwrap_or(0);
+            let mut suffix = network.suffix_runner(&self.base, rows - first)?;
+            for (layer, all) in all.patched.iter_mut().enumerate() {
+                all[at] = self.patched(&mut suffix, layer + 1, part, first, &tokens)?;
             }
         }
-        Ok(Patched { base, donor, patched })
+        Ok(all)
     }
 
-    /// Answers with the donor's residual stream before a layer.
-    fn stream(&mut self, block: usize, tokens: &[usize]) -> Result<Vec<f64>> {
-        let site = Site { block, kind: SiteKind::ResidPre };
-        let own = self.patch(&self.base, site, tokens)?;
-        let theirs = self.patch(&self.donor, site, tokens)?;
-        self.base.write(&theirs)?;
-        self.base.forward_from(self.weights.for_passes(), block)?;
-        let answers = self.answers(&self.base);
-        self.base.write(&own)?;
-        Ok(answers)
+    /// Answers with an activation of a layer taken from the donor, of which the tokens from `first` on are computed.
+    fn patched(
+        &self,
+        suffix: &mut SuffixRunner,
+        block: usize,
+        part: Part,
+        first: usize,
+        tokens: &[usize],
+    ) -> Result<Vec<f64>> {
+        let stream = Site { block, kind: SiteKind::ResidPre };
+        let every: Vec<usize> = (first..=2 * self.pairs).collect();
+        suffix.write(&self.taken(&self.base, stream, first, &every)?)?;
+        match part {
+            Part::Stream => suffix.write(&self.taken(&self.donor, stream, first, tokens)?)?,
+            Part::Attention | Part::Mlp => {
+                let kind = if part == Part::Attention { SiteKind::Z(None) } else { SiteKind::MlpHidden };
+                suffix.patch(&[self.taken(&self.donor, Site { block, kind }, first, tokens)?])?;
+            }
+        }
+        suffix.forward_from(self.weights.for_passes(), &self.base, block)?;
+        let last = every.len() - 1;
+        Ok(suffix.predictions().chunks_exact(every.len()).map(|of| f64::from(of[last])).collect())
     }
 
-    /// Answers with an activation inside a layer taken from the donor.
-    fn inside(&mut self, block: usize, kind: SiteKind, tokens: &[usize]) -> Result<Vec<f64>> {
-        let theirs = self.patch(&self.donor, Site { block, kind }, tokens)?;
-        self.base.patch(&[theirs])?;
-        self.base.forward_from(self.weights.for_passes(), block)?;
-        self.base.patch(&[])?;
-        Ok(self.answers(&self.base))
-    }
-
-    fn patch(&self, from: &Runner, site: Site, tokens: &[usize]) -> Result<Patch> {
+    /// An activation at some tokens, for tokens that are counted from `first`.
+    fn taken(&self, from: &Runner, site: Site, first: usize, tokens: &[usize]) -> Result<Patch> {
         let all = from.activation(site)?;
         let rows = 2 * self.pairs + 1;
         let width = all.len() / (self.count * rows);
         let of = |b: usize, t: usize| &all[(b * rows + t) * width..][..width];
         let values = (0..self.count).flat_map(|b| tokens.iter().flat_map(move |&t| of(b, t).iter().copied()));
-        Ok(Patch::per_prompt(site, tokens, values.collect::<Vec<f32>>()))
+        let values: Vec<f32> = values.collect();
+        let tokens: Vec<usize> = tokens.iter().map(|token| token - first).collect();
+        Ok(Patch::per_prompt(site, &tokens, values))
     }
 }
 

@@ -32,7 +32,7 @@ impl Patched {
         places: &[Place],
     ) -> Result<Patched> {
         let Device::Cuda(device, precision) = device else { return Patched::of(weights, pair, part, places) };
-        check(weights, pair[0], pair[1])?;
+        check(weights, pair[0], pair[1], places)?;
         let mut all = Patched::empty(weights.network.layers(), places.len());
         let mut runners = Runners::new(device, *precision, weights, pair[0], part, places.len())?;
         for first in (0..pair[0].count()).step_by(GROUP) {

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use engine::model::hooks::{Site, SiteKind, Tokens};
-use lab::probe::{Ablation, Outputs, Part, Probed, Replaced, Replacement, StandIns};
-use lab::{Learner, Seed, Steps};
+use engine::cpu::Runner;
+use engine::model::hooks::{Patch, Site, SiteKind, Tokens};
+use engine::model::networks::Mode;
+use lab::networks::tokens;
+use lab::patching::{Donor, Part, Patched, Place};
+use lab::probe::{self, Ablation, Outputs, Probed, Replaced, Replacement, StandIns};
+use lab::{Learner, Prompts, Seed, Steps};
 
 use crate::ablation::{values, weights};
 use crate::shared::{self, gpt2, largest, lstm, task};
@@ -26,7 +30,10 @@ fn patched(probed: &Probed, text: &str) -> Probed {
 fn an_ablation_is_a_patch() {
     let whole = whole();
     let means = Outputs::of_parts(whole.weights(), &task(), Seed(1), 16).unwrap();
-    let parts = [("blocks.2.out", Part::Layer(2)), ("blocks.1.attn.z.1", Part::Head { layer: 1, head: 1 })];
+    let parts = [
+        ("blocks.2.out", probe::Part::Layer(2)),
+        ("blocks.1.attn.z.1", probe::Part::Head { layer: 1, head: 1 }),
+    ];
     for (site, part) in parts {
         for with in [Replacement::Zero, Replacement::Mean] {
             let ablated = whole.ablated(&[Ablation { part, with }], Some(&means)).unwrap();
@@ -102,4 +109,59 @@ fn patches_that_cannot_be_are_refused_in_words() {
     whole().replaced(&one(SiteKind::ResidPre, Tokens::Y, Replacement::Zero), StandIns::default()).unwrap();
     let missing = refused(&one(SiteKind::ResidMid, Tokens::All, Replacement::Mean));
     assert!(missing.contains("what stands in for blocks.3.resid_mid was not measured"), "{missing}");
+}
+
+/// Whole prompts, run with the patch, one place after the other.
+#[test]
+fn maps_are_what_whole_prompts_answer() {
+    let task = task();
+    let weights = weights(|_, _| ());
+    let (prompts, donors) = Donor::Both.pairs(&task, Seed(4), 11);
+    let (count, points) = (prompts.count(), prompts.points());
+    let rows = 2 * points - 1;
+    let run = |of: &Prompts, mode: Mode| {
+        let mut runner = weights.network.runner(count, rows, mode).unwrap();
+        let (all, features) = (tokens(of, weights.network.features()), weights.network.features());
+        let read: Vec<f32> =
+            all.chunks_exact(2 * points * features).flat_map(|p| p[..rows * features].to_vec()).collect();
+        runner.set_tokens(&read).unwrap();
+        runner.forward(weights.for_passes());
+        runner
+    };
+    let answers = |runner: &Runner| -> Vec<f64> {
+        runner.predictions().chunks_exact(points).map(|of| f64::from(of[points - 1])).collect()
+    };
+    let (base, donor) = (run(&prompts, Mode::Infer), run(&donors, Mode::Train));
+    let places = [Place::Y, Place::Query, Place::Token(0), Place::Token(5)];
+    let parts = [
+        (Part::Stream, SiteKind::ResidPre),
+        (Part::Attention, SiteKind::Z(None)),
+        (Part::Mlp, SiteKind::MlpHidden),
+    ];
+    for (part, kind) in parts {
+        let found = Patched::of(&weights, [&prompts, &donors], part, &places).unwrap();
+        assert!(
+            largest(&found.base, &answers(&base)) < 1e-6 && largest(&found.donor, &answers(&donor)) < 1e-6
+        );
+        for (layer, found) in found.patched.iter().enumerate() {
+            for (place, found) in places.iter().zip(found) {
+                let site = Site { block: layer + 1, kind };
+                let (all, at) = (donor.activation(site).unwrap(), place.tokens(points - 1));
+                let width = all.len() / (count * rows);
+                let values = (0..count).flat_map(|b| at.iter().map(move |t| (b * rows + t) * width));
+                let values: Vec<f32> = values.flat_map(|from| all[from..from + width].to_vec()).collect();
+                let mut patched = run(&prompts, Mode::Infer);
+                patched.patch(&[Patch::per_prompt(site, &at, values)]).unwrap();
+                patched.forward(weights.for_passes());
+                assert!(
+                    largest(found, &answers(&patched)) < 1e-5,
+                    "{part:?} at {place}, layer {}",
+                    layer + 1
+                );
+            }
+        }
+    }
+    let beyond = Patched::of(&weights, [&prompts, &donors], Part::Stream, &[Place::Token(rows)]);
+    let said = beyond.unwrap_err().to_string();
+    assert!(said.contains(&format!("there is no token {rows}; accepted: 0 to {}", rows - 1)), "{said}");
 }
