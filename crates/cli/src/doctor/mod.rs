@@ -9,6 +9,7 @@ use std::time::Instant;
 use clap::Args;
 use engine::cuda::checks::{self, Failure, Outcome};
 use engine::cuda::{self, CudaError};
+use lab::findings::numbers::counted;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -67,7 +68,7 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
     let (count, failed, seconds) = (page.checks.len(), page.failed, start.elapsed().as_secs_f64());
     if count > 0 {
         let verdict = if failed == 0 { "all is well".into() } else { format!("{failed} FAILED") };
-        page.line(&format!("\n{count} checks in {seconds:.0} s: {verdict}"));
+        page.line(&format!("\n{} in {seconds:.0} s: {verdict}", counted(count, "check", "checks")));
     }
     (record["checks"], record["seconds"]) = (json!(page.checks), json!(seconds));
     record["ok"] = json!(failed == 0);

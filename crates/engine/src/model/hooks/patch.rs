@@ -51,7 +51,7 @@ impl Tokens {
     pub fn index_of(&self, token: usize) -> Option<usize> {
         match self {
             Tokens::All => Some(token),
-            Tokens::X => (token % 2 == 0).then_some(token / 2),
+            Tokens::X => token.is_multiple_of(2).then_some(token / 2),
             Tokens::Y => (token % 2 == 1).then_some(token / 2),
             Tokens::These(tokens) => tokens.iter().position(|other| *other == token),
         }
