@@ -28,6 +28,10 @@ fn list_shows_every_row_with_its_settings() {
         }
     }
     says(&done(dir.path(), "list solvers"), &["alpha=fro"]);
+    says(
+        &done(dir.path(), "list networks"),
+        &["run:NAME", "ablate=", "patch=", "donor:blocks.2.resid_pre@y"],
+    );
 }
 
 #[test]

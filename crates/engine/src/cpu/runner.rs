@@ -9,7 +9,7 @@ use crate::cpu::packed_weights::{ForwardParams, PackedWeights};
 use crate::cpu::schedule::Schedule;
 use crate::cpu::workspace::{Buffers, Prefix};
 use crate::error::{EngineError, check_len};
-use crate::model::graph::{Graph, LayerCache};
+use crate::model::graph::Graph;
 use crate::model::hooks::PlannedPatch;
 use crate::model::networks::Network;
 use crate::model::plan::Mode;
@@ -155,15 +155,6 @@ impl Runner {
         let prompt = states.len() / batch;
         let every = (prompt / width).div_ceil(self.points());
         states.chunks_exact(prompt).flat_map(move |prompt| prompt.chunks_exact(width).step_by(every))
-    }
-
-    /// What the attention heads of a layer hand to the projection, z `[batch, tokens, heads·size]`; layers count from 1.
-    /// `None` for an LSTM, and in inference, where all layers share that buffer.
-    pub fn z(&self, layer: usize) -> Option<&[f32]> {
-        match self.graph.caches.get(layer.checked_sub(1)?)? {
-            LayerCache::Attention(op) if self.graph.mode == Mode::Train => Some(self.buffers.value(op.out)),
-            _ => None,
-        }
     }
 
     /// Bytes of all buffers.

@@ -21,8 +21,8 @@ const THREADS: usize = 256;
 #[derive(Default)]
 pub(crate) struct DevicePatches {
     launches: Vec<(Moment, Command)>,
-    /// Held as long as the launches are.
-    _memory: Vec<DeviceMemory>,
+    /// Rows and values, held as long as the launches are.
+    memory: Vec<DeviceMemory>,
 }
 
 /// Rows that take the place of others, both by their numbers in `[batch, rows]`.
@@ -70,7 +70,7 @@ impl CudaRunner {
             let mut memory = self.memory();
             let command = self.patch_command(&mut memory, &patch)?;
             planned.launches.push((patch.moment, command));
-            planned._memory.push(memory);
+            planned.memory.push(memory);
         }
         self.patches = planned;
         Ok(())
@@ -87,7 +87,7 @@ impl CudaRunner {
         let mut memory = self.memory();
         let (moment, command) = self.command_from(&mut memory, site, other, rows)?;
         self.patches.launches.push((moment, command));
-        self.patches._memory.push(memory);
+        self.patches.memory.push(memory);
         Ok(())
     }
 
@@ -178,11 +178,17 @@ impl CudaRunner {
         let (own, theirs) = (Place::of(self.graph(), site)?, other.kept(site)?);
         let refuse =
             |what: String| Err(CudaError::Shape(EngineError::Unsupported(format!("{site}: {what}"))));
-        if own.width != theirs.width || self.precision() != other.precision() || own.base.is_some() {
-            return refuse(
-                "rows are taken from a network of the same width and precision, and of what is computed"
-                    .into(),
-            );
+        if own.base.is_some() {
+            return refuse("it is computed nowhere, so that no row can be taken".into());
+        }
+        if own.width != theirs.width || self.precision() != other.precision() {
+            return refuse(format!(
+                "rows of {} values in {} from a network of {} in {}; accepted: the same",
+                own.width,
+                self.precision().name(),
+                theirs.width,
+                other.precision().name()
+            ));
         }
         let [most, most_theirs] =
             [(self, &own), (other, &theirs)].map(|(of, place)| of.graph().batch * place.rows);
