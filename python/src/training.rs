@@ -111,8 +111,8 @@ pub fn train(py: Python<'_>, asked: TrainArg, callback: Option<Py<PyAny>>) -> Py
     })
 }
 
-/// The device of a name; `auto` is the one that a run was begun on, a CUDA device, or the CPU. `usual` is how a CUDA device multiplies unless
-/// a precision is asked for.
+/// The device of a name; `auto` is the one that a run was begun on, a CUDA device, or the CPU. `usual` is how a CUDA device
+/// multiplies unless a precision is asked for.
 pub fn device(
     name: &str,
     precision: Option<&str>,

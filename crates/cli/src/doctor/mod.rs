@@ -17,8 +17,9 @@ use crate::output;
 
 /// Look over this machine: CPU, GPU, and whether they agree
 ///
-/// That activations can be read and patched is checked here and there. Without a CUDA device it says what is missing. With one it compares every kernel with a plain reference, every sampler
-/// with the prompts that the CPU draws, whole training runs with the CPU's, and times a step.
+/// That activations are read and patched rightly is checked on the CPU. Without a CUDA device it says what is missing. With
+/// one it compares every kernel with a plain reference, activations patched there and every sampler's prompts with the
+/// CPU's, whole training runs with the CPU's, and times a step.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab doctor\n  iclab doctor --device 1 --json\n\n\
                         Exit code: 0 all is well (also without a GPU), 1 a check fails, 2 an error.")]
