@@ -50,11 +50,14 @@ def patch(
     pairs: int | None = None,
     prompts: int = 64,
     seed: int = 0,
+    device: str = "auto",
+    precision: str | None = None,
 ) -> Patching:
     """Replaces activations of a network by those of another prompt, layer by layer, as ``iclab patch`` does.
 
     ``donor``: ``"labels"`` (the same inputs under another function), ``"inputs"`` or ``"both"``; ``part``: ``"stream"`` (the residual
-    stream before a layer), ``"attention"`` or ``"mlp"``; ``by_token``: every token by itself, not all of a role together.
+    stream before a layer), ``"attention"`` or ``"mlp"``; ``by_token``: every token by itself, not all of a role together. ``device``:
+    ``"auto"``, ``"cpu"`` or ``"cuda"``; ``precision`` of a CUDA device: ``"float32"`` unless given, ``"tf32"`` or ``"bf16"``.
     """
     asked = {
         "network": fspath(network),
@@ -64,5 +67,7 @@ def patch(
         "pairs": None if pairs is None else whole(pairs, "pairs", 1),
         "prompts": whole(prompts, "prompts", 8, 1_000_000),
         "seed": whole(seed, "seed", 0, 2**64 - 1),
+        "device": device,
+        "precision": precision,
     }
     return Patching(_iclab.patch(asked))

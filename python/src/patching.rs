@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use engine::cuda::{CudaError, Precision};
+use lab::Error;
 use lab::patching::Place;
 use lab::patching::plan::{Plan, Wish};
 use ndarray::Array3;
@@ -11,6 +13,7 @@ use pyo3::types::PyDict;
 use crate::arrays::given;
 use crate::calls::run;
 use crate::findings::Findings;
+use crate::training::device;
 
 /// What is patched, from Python.
 #[derive(FromPyObject)]
@@ -29,6 +32,10 @@ pub struct PatchArg {
     prompts: usize,
     #[pyo3(item)]
     seed: u64,
+    #[pyo3(item)]
+    device: String,
+    #[pyo3(item)]
+    precision: Option<String>,
 }
 
 /// Patches a network by its name.
@@ -46,7 +53,12 @@ pub fn patch<'py>(py: Python<'py>, asked: PatchArg) -> PyResult<Bound<'py, PyDic
             prompts: *prompts,
             seed: *seed,
         })?;
-        let mut found = plan.run(&|_| ())?;
+        let device = device(&asked.device, asked.precision.as_deref(), Precision::Float32, None)?;
+        let mut found = match plan.run_on(&device, &|_| ()) {
+            // what a device cannot run is the CPU's, unless the device was asked for
+            Err(Error::Cuda(CudaError::Unsupported(_))) if asked.device == "auto" => plan.run(&|_| ())?,
+            found => found?,
+        };
         found.notes.splice(0..0, notes);
         Ok(found)
     })?;

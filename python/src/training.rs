@@ -98,7 +98,9 @@ pub fn train(py: Python<'_>, asked: TrainArg, callback: Option<Py<PyAny>>) -> Py
             checkpoint_every: every.transpose()?,
             watch: &told,
         };
-        let device = device(&asked, runs::recorded_device(&job.dir).as_deref())?;
+        let recorded = runs::recorded_device(&job.dir);
+        let (precision, usual) = (asked.precision.as_deref(), Precision::default());
+        let device = device(&asked.device, precision, usual, recorded.as_deref())?;
         match pool.train(&[(job, device)])?.remove(0) {
             JobOutcome::Finished(result) => {
                 Ok((job.dir.clone(), serde_json::to_string(&result).expect("plain data")))
@@ -109,23 +111,29 @@ pub fn train(py: Python<'_>, asked: TrainArg, callback: Option<Py<PyAny>>) -> Py
     })
 }
 
-/// The device that is asked for; `auto` is the one that the run was begun on, a CUDA device, or the CPU.
-fn device(asked: &TrainArg, recorded: Option<&str>) -> lab::Result<Device> {
-    let precision = asked.precision.as_deref().map(|name| {
+/// The device of a name; `auto` is the one that a run was begun on, a CUDA device, or the CPU. `usual` is how a CUDA device
+/// multiplies unless a precision is asked for.
+pub fn device(
+    name: &str,
+    precision: Option<&str>,
+    usual: Precision,
+    recorded: Option<&str>,
+) -> lab::Result<Device> {
+    let precision = precision.map(|name| {
         let names = Precision::ALL.map(|(_, name)| name).join(", ");
         Precision::named(name)
             .ok_or_else(|| Error::BadData(format!("precision '{name}' is unknown; accepted: {names}")))
     });
     let precision = precision.transpose()?;
     let begun = recorded.and_then(|name| Precision::named(name.strip_prefix("cuda ")?));
-    match &*asked.device {
+    match name {
         "cpu" if precision.is_some() => {
             Err(Error::BadData("precision is for CUDA devices; accepted: none with device='cpu'".into()))
         }
         "cpu" => Ok(Device::Cpu),
-        "cuda" => Device::cuda(precision.unwrap_or_default()),
+        "cuda" => Device::cuda(precision.unwrap_or(usual)),
         "auto" if recorded == Some("cpu") => Ok(Device::Cpu),
-        "auto" => Ok(Device::cuda(precision.or(begun).unwrap_or_default()).unwrap_or(Device::Cpu)),
+        "auto" => Ok(Device::cuda(precision.or(begun).unwrap_or(usual)).unwrap_or(Device::Cpu)),
         other => Err(Error::BadData(format!("device '{other}' is unknown; accepted: auto, cpu, cuda"))),
     }
 }

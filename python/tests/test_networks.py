@@ -77,7 +77,7 @@ def test_answers_to_queries(prompts: iclab.Prompts) -> None:
 
 def test_patching_finds_labels_in_the_y_tokens_first(tmp_path: Path) -> None:
     run = iclab.train("miniature", set=SMALL, steps=3, runs=tmp_path, device="cpu")
-    found = iclab.patch(run.directory, pairs=5, prompts=8)
+    found = iclab.patch(run.directory, pairs=5, prompts=8, device="cpu")
     assert found.places == ["y tokens", "x tokens", "query"] and found.follows.shape == (2, 3, 3)
     assert found.follows[0, :, 0].tolist() == [1.0, 0.0, 0.0], "before the first layer"
     assert list(found.to_pandas().columns) == found.places and "<svg" in found._repr_html_()
@@ -87,6 +87,8 @@ def test_patching_finds_labels_in_the_y_tokens_first(tmp_path: Path) -> None:
         iclab.patch(run.directory, donor="answers")
     with pytest.raises(iclab.Error, match="only a Transformer"):
         iclab.patch("r7", prompts=8)
+    with pytest.raises(ValueError, match="device 'tpu' is unknown; accepted: auto, cpu, cuda"):
+        iclab.patch(run.directory, device="tpu")
 
 
 def test_states_of_a_construction_are_its_iterations(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-//! `--device` and `--precision`: where networks are trained.
+//! `--device` and `--precision`: where networks are trained and run.
 
 use std::sync::{Arc, OnceLock};
 
@@ -49,6 +49,31 @@ impl DeviceArgs {
         let precision = self.precision.and_then(|p| name(p.to_possible_value()));
         let precision = precision.map(|name| ["--precision".to_string(), name]);
         device.into_iter().chain(precision).flatten().collect()
+    }
+}
+
+/// Where a trained network runs, as asked for.
+#[derive(Args)]
+pub struct RunArgs {
+    /// Where the network runs
+    #[arg(long, value_enum, default_value = "auto")]
+    device: Choice,
+    /// How a CUDA device multiplies [default: float32]
+    #[arg(long, value_enum)]
+    precision: Option<PrecisionChoice>,
+}
+
+impl RunArgs {
+    /// Where; also whether the CPU may take what a CUDA device cannot run.
+    pub fn choose(&self) -> Result<(Chosen, bool)> {
+        let &RunArgs { device, precision } = self;
+        let precision = match device {
+            Choice::Cpu => precision,
+            _ => Some(precision.unwrap_or(PrecisionChoice::Float32)),
+        };
+        let args = DeviceArgs { device, precision };
+        let devices = args.devices()?;
+        Ok((devices.choose(None)?, devices.may_fall_back()))
     }
 }
 

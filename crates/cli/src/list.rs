@@ -18,6 +18,8 @@ pub enum What {
     Functions,
     /// Input distributions
     Inputs,
+    /// Networks as learners, with their settings
+    Networks,
     /// Analyses by what they ask
     Analyses,
     /// Experiments inside iclab, for `iclab train NAME`
@@ -36,6 +38,10 @@ pub struct ListArgs {
     #[arg(long)]
     json: bool,
 }
+
+/// What a network is as a learner.
+const NETWORK: &str =
+    "a trained network, a run or a checkpoint, with a read-out per layer; settings follow after commas";
 
 struct Entry {
     name: Cow<'static, str>,
@@ -105,6 +111,9 @@ fn entries(what: What) -> Vec<Entry> {
         What::Solvers => of(SOLVERS),
         What::Functions => of(FUNCTIONS),
         What::Inputs => of(INPUTS),
+        What::Networks => {
+            vec![Entry { settings: lab::probe::SETTINGS, ..plain("run:NAME".into(), NETWORK.into()) }]
+        }
         What::Analyses => ANALYSES.iter().map(asked).collect(),
         What::Experiments => shipped::names().map(experiment).collect(),
         What::Glossary => glossary().into_iter().map(|t| plain(t.word.into(), t.means.into())).collect(),

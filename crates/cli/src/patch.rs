@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use engine::cuda::CudaError;
 use lab::patching::plan::{Plan, Wish};
 use lab::patching::{Donor, Part};
 use report::About;
 
+use crate::device::RunArgs;
 use crate::error::Result;
 use crate::output::{Directory, print_aligned};
 use crate::{plan, progress};
@@ -21,7 +23,8 @@ use crate::{plan, progress};
     after_help = "Examples:\n  iclab patch r1 --out labels     where labels live: in the y tokens, then in the query\n  \
                         iclab patch r1 --donor inputs --out inputs\n  \
                         iclab patch r1 --part attention --prompts 32 --out heads\n  \
-                        iclab patch miniature --by-token --out tokens     a map of layers and tokens"
+                        iclab patch miniature --by-token --out tokens     a map of layers and tokens\n  \
+                        iclab patch r1 --by-token --prompts 256 --device cuda --out tokens"
 )]
 pub struct PatchArgs {
     /// Directory or name of a run, name of a shipped network, or checkpoint: a Transformer
@@ -45,7 +48,9 @@ pub struct PatchArgs {
     /// Seed of all random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Take everything but --out from the plan.toml of an earlier map
+    #[command(flatten)]
+    device: RunArgs,
+    /// Take everything but --out and --device from the plan.toml of an earlier map
     #[arg(long, conflicts_with = "network")]
     plan: Option<PathBuf>,
     /// Directory to write; files of an older map there are replaced, your own are left alone
@@ -71,9 +76,20 @@ pub fn run(args: &PatchArgs) -> Result<()> {
             seed: args.seed,
         })?,
     };
+    let (chosen, may_fall_back) = args.device.choose()?;
     let directory = Directory::begin(&args.out)?;
     let spinner = progress::spinner("reading the network");
-    let mut found = plan.run(&|what| spinner.set_message(what.to_string()))?;
+    let tell = |what: &str| spinner.set_message(format!("{what} on {}", chosen.device.describe()));
+    let mut found = match plan.run_on(&chosen.device, &tell) {
+        Err(lab::Error::Cuda(CudaError::Unsupported(why))) if may_fall_back => {
+            let mut found = plan.run(&|what| spinner.set_message(what.to_string()))?;
+            found
+                .notes
+                .push(format!("patched on the CPU, as the CUDA device cannot run this network: {why}"));
+            found
+        }
+        found => found?,
+    };
     found.notes.splice(0..0, notes);
     spinner.suspend(|| found.notes.iter().for_each(|note| eprintln!("note: {note}")));
     let (mut findings, result) = (found.findings(), found.json(&plan));

@@ -28,6 +28,10 @@ fn list_shows_every_row_with_its_settings() {
         }
     }
     says(&done(dir.path(), "list solvers"), &["alpha=fro"]);
+    says(
+        &done(dir.path(), "list networks"),
+        &["run:NAME", "ablate=", "patch=", "donor:blocks.2.resid_pre@y"],
+    );
 }
 
 #[test]
@@ -137,11 +141,13 @@ fn the_doctor_names_what_is_missing() {
     let report = json(&ended(dir.path(), "doctor --json", 0).0);
     assert!(report["cpu"]["cores"].as_u64().unwrap() > 0);
     assert_eq!(report["ok"], true);
+    assert_eq!(report["checks"][0]["group"], "activations on the CPU");
+    assert_eq!(report["checks"][0]["verdict"], "ok");
     let Some(missing) = report["cuda"]["missing"].as_str() else {
-        assert!(!report["checks"].as_array().unwrap().is_empty());
+        assert!(report["checks"].as_array().unwrap().len() > 1);
         return;
     };
-    says(&done(dir.path(), "doctor"), &["CPU", "cores", missing, "train on the CPU"]);
+    says(&done(dir.path(), "doctor"), &["CPU", "cores", missing, "train on the CPU", "read and patched"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn labels_begin_in_the_y_tokens_and_inputs_in_the_query() {
     done(place, "train miniature --steps 3 --set network.layers=2 --set network.width=16");
     let run = only_run(place);
     let run = run.display();
-    let said = done(place, &format!("patch {run} --prompts 8 --pairs 5 --out labels"));
+    let said = done(place, &format!("patch {run} --prompts 8 --pairs 5 --device cpu --out labels"));
     assert!(said.contains("Answers follow the same inputs with labels of another function"), "{said}");
     let json = |out: &str| -> serde_json::Value {
         serde_json::from_str(&fs::read_to_string(place.join(out).join("result.json")).unwrap()).unwrap()
@@ -30,7 +30,8 @@ fn labels_begin_in_the_y_tokens_and_inputs_in_the_query() {
     for file in ["index.html", "plan.toml", "figures/follows.svg", "tables/follows.csv"] {
         assert!(place.join("labels").join(file).is_file(), "{file}");
     }
-    done(place, "patch --plan labels/plan.toml --out again");
+    assert_eq!(labels["device"], "cpu");
+    done(place, "patch --plan labels/plan.toml --device cpu --out again");
     assert_eq!(json("again"), labels);
     let line =
         format!("patch {run} --prompts 8 --pairs 5 --by-token --part attention --donor both --out tokens");
@@ -55,6 +56,10 @@ fn what_cannot_be_patched_is_said() {
         ("patch nothing --out x".into(), "there is no such run"),
         ("patch r1 --donor labls --out x".into(), "labls"),
         ("patch --plan labels.toml --out x".into(), "labels.toml"),
+        (
+            format!("patch {models}/r1 --device cpu --precision tf32 --out x"),
+            "--precision is for CUDA devices",
+        ),
     ] {
         refused_with(place, &line, &[said]);
         assert!(!place.join("x").exists(), "{line}");

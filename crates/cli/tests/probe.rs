@@ -27,13 +27,14 @@ fn read_outs_are_fitted_once_and_used_by_compare() {
     let second = done_json(dir.path(), &["probe", run_text, "--json"]);
     assert!(second["fit"]["saved"].as_str().unwrap().ends_with("readouts.safetensors"));
     assert_eq!((&first["layers"], &first["trained"]), (&second["layers"], &second["trained"]));
-    // Ablations, in today's spelling and in the older one.
-    let compared = ["ablate=zero:1", "skip=1"].map(|how| {
+    // Ablations, in today's spelling, as a patch, and in the older one.
+    let compared = ["ablate=zero:1", "patch=zero:blocks.1.out", "skip=1"].map(|how| {
         let line =
             format!("compare run:{run_text},{how} newton --dim 3 --points 6 --prompts 16 --out o --json");
         done_json(dir.path(), &line)["best"].clone()
     });
     assert_eq!(compared[0], compared[1]);
+    assert_eq!(compared[0], compared[2]);
     assert_eq!(std::fs::read(run.join("readouts.safetensors")).unwrap(), written);
     says(&done(dir.path(), &["probe", run_text]), &["error/d at t=5", "fitted before"]);
 }
@@ -65,6 +66,15 @@ fn mistakes_are_named() {
     for how in ["ablate=zero:9", "skip=9"] {
         let line = format!("predict run:{run_text},{how} --prompts p.npz --out o");
         refused_with(at, &line, &["accepted: 1 to 2"]);
+    }
+    for (how, said) in [
+        ("zero:blocks.1.attn.q", "did you mean blocks.1.attn.z?"),
+        ("mean:blocks.9.out", "there is no such block; accepted: 1 to 2"),
+        ("zero:blocks.2.mlp.hidden@y", "a patch at the y tokens touches nothing"),
+        ("zero:blocks.1.out@query", "accepted: zero:, mean: or donor:"),
+    ] {
+        let line = format!("predict run:{run_text},patch={how} --prompts p.npz --out o");
+        refused_with(at, &line, &[said]);
     }
     std::fs::remove_dir_all(run.join("kept")).unwrap();
     refused_with(at, &format!("probe {run_text} --over-training --out o"), &["keep = 20"]);

@@ -33,6 +33,7 @@ pub mod error;
 pub mod hash;
 pub mod interchange;
 pub mod model;
+pub mod names;
 pub mod reference;
 pub mod trainer;
 

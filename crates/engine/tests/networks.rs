@@ -7,7 +7,7 @@ use common::{
 };
 use engine::EngineError;
 use engine::cpu::Runner;
-use engine::model::ablation::{AblatedPart, Part};
+use engine::model::hooks::{Patch, Site, SiteKind, Tokens, Values};
 use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use engine::model::ops::{AttentionKind, Mask, Weighting};
 use engine::model::optim::{OptimiserState, adam::AdamConfig};
@@ -118,27 +118,27 @@ fn a_predictor_leaves_out_only_what_no_prediction_depends_on() {
             let mut predictor = network.predictor(3, 5, mode).unwrap();
             assert!(predictor.bytes() < whole.bytes(), "{network:?}: nothing is left out");
             let tokens = normals("tokens", 3 * 10 * 3, 1.0);
-            let parts = [
-                Part::Layer(1),
-                Part::Layer(2),
-                Part::Head { layer: 1, head: 0 },
-                Part::Head { layer: 2, head: 1 },
-            ];
-            let outputs = [None, Some(normals("output", 10 * network.width(), 1.0).into())];
-            let ablations = parts
-                .into_iter()
-                .flat_map(|part| outputs.clone().map(|output| vec![AblatedPart { part, output }]));
-            let possible = |_: &Vec<AblatedPart>| matches!(network, Network::Gpt2(_));
-            for ablated in [Vec::new()].into_iter().chain(ablations.filter(possible)) {
+            let kinds = SiteKind::ALL.map(|(kind, _)| kind).into_iter().chain([SiteKind::Z(Some(1))]);
+            let sites = kinds.flat_map(|kind| [1, 2].map(|block| Site { block, kind }));
+            let mean = || Values::PerPosition(normals("output", 40 * network.width(), 1.0).into());
+            let replaced = |site| {
+                let all = [(Tokens::All, Values::Zero), (Tokens::All, mean()), (Tokens::X, mean())];
+                let listed = (Tokens::These(vec![1, 4, 7]), mean());
+                all.into_iter()
+                    .chain([listed])
+                    .map(move |(tokens, values)| vec![Patch { site, tokens, values }])
+            };
+            let possible = |_: &Vec<Patch>| matches!(network, Network::Gpt2(_));
+            for patches in [Vec::new()].into_iter().chain(sites.flat_map(replaced).filter(possible)) {
                 for runner in [&mut whole, &mut predictor] {
-                    runner.ablate(&ablated).unwrap();
+                    runner.patch(&patches).unwrap();
                     runner.set_tokens(&tokens).unwrap();
                     runner.forward(&params);
                 }
-                assert_eq!(whole.predictions(), predictor.predictions(), "{network:?}, {ablated:?}");
+                assert_eq!(whole.predictions(), predictor.predictions(), "{network:?}, {patches:?}");
                 for layer in 0..=network.layers() {
                     let [a, b] = [&whole, &predictor].map(|r| r.at_x(r.hidden(layer)).collect::<Vec<_>>());
-                    assert_eq!((a.len(), a), (15, b), "{network:?}: layer {layer}, {ablated:?}");
+                    assert_eq!((a.len(), a), (15, b), "{network:?}: layer {layer}, {patches:?}");
                 }
                 assert!(whole.at_x(whole.last()).eq(predictor.at_x(predictor.last())));
             }

@@ -1,5 +1,7 @@
 //! What can go wrong in the lab, as a type. A message names what was given and what would be accepted.
 
+use engine::names::close;
+
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -98,21 +100,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// "did you mean …" for a name, from the names there are; all of them when none is close.
 pub fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let lower = name.to_lowercase();
-    let mut close: Vec<(f64, &str)> = known
-        .clone()
-        .map(|k| {
-            let score = strsim::jaro_winkler(&lower, &k.to_lowercase());
-            (if k.to_lowercase().starts_with(&lower) { 1.0 } else { score }, k)
-        })
-        .filter(|(score, _)| *score > 0.75)
-        .collect();
-    close.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let close = close(name, known.clone());
     if close.is_empty() {
         let all: Vec<&str> = known.collect();
         return if all.is_empty() { "it has none".into() } else { format!("known: {}", all.join(", ")) };
     }
-    let close: Vec<&str> = close.into_iter().take(3).map(|(_, k)| k).collect();
     format!("did you mean {}?", close.join(" or "))
 }
 

@@ -130,12 +130,8 @@ impl Streams for Weights {
                 let mut all = Vec::with_capacity(splices.len());
                 for &(from, to) in splices {
                     let site = Site { block: to, kind: SiteKind::ResidPre };
-                    runner.write(&Patch {
-                        site,
-                        tokens: tokens.clone(),
-                        values: streams[from - 1].clone(),
-                    })?;
-                    runner.forward_from(self.for_passes(), to);
+                    runner.write(&Patch::per_prompt(site, &tokens, streams[from - 1].clone()))?;
+                    runner.forward_from(self.for_passes(), to)?;
                     all.push(answers(&runner));
                 }
                 Ok(all)

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use engine::cuda::checks::{Failure, Outcome};
+use engine::cuda::checks::{self, Failure, Outcome};
 use engine::cuda::{self, CudaError};
+use lab::findings::numbers::counted;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
@@ -16,8 +17,9 @@ use crate::output;
 
 /// Look over this machine: CPU, GPU, and whether they agree
 ///
-/// Without a CUDA device it says what is missing. With one it compares every kernel with a plain reference, every sampler
-/// with the prompts that the CPU draws, whole training runs with the CPU's, and times a step.
+/// That activations are read and patched rightly is checked on the CPU. Without a CUDA device it says what is missing. With
+/// one it compares every kernel with a plain reference, activations patched there and every sampler's prompts with the
+/// CPU's, whole training runs with the CPU's, and times a step.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab doctor\n  iclab doctor --device 1 --json\n\n\
                         Exit code: 0 all is well (also without a GPU), 1 a check fails, 2 an error.")]
@@ -50,6 +52,7 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
             "features": machine::vector_features(),
         },
     });
+    page.check_cpu();
     match cuda::Device::open(args.device) {
         Err(CudaError::Unavailable(why)) => {
             page.row("CUDA", &format!("none: {why}"));
@@ -66,7 +69,7 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
     let (count, failed, seconds) = (page.checks.len(), page.failed, start.elapsed().as_secs_f64());
     if count > 0 {
         let verdict = if failed == 0 { "all is well".into() } else { format!("{failed} FAILED") };
-        page.line(&format!("\n{count} checks in {seconds:.0} s: {verdict}"));
+        page.line(&format!("\n{} in {seconds:.0} s: {verdict}", counted(count, "check", "checks")));
     }
     (record["checks"], record["seconds"]) = (json!(page.checks), json!(seconds));
     record["ok"] = json!(failed == 0);
@@ -96,12 +99,24 @@ impl Page {
         self.line(&format!("{label:<6} {text}"));
     }
 
+    /// Activations on this machine's cores.
+    fn check_cpu(&mut self) {
+        let group = "activations on the CPU";
+        self.heading(group);
+        let found = checks::hooks_on_cpu().map_err(Failure::from);
+        self.outcome(group, "read and patched", &Outcome::of(found));
+    }
+
+    fn heading(&self, group: &str) {
+        self.line(&format!("\n{group:<NAME$} {:>12} {:>10}", "worst error", "tolerance"));
+    }
+
     fn check_all(&mut self, device: &Arc<cuda::Device>) {
         let groups = lab::networks::checks::all();
         let checks = groups.iter().flat_map(|(_, checks)| checks);
         device.precompile(checks.flat_map(|check| check.kernels(device)));
         for (group, checks) in groups {
-            self.line(&format!("\n{group:<NAME$} {:>12} {:>10}", "worst error", "tolerance"));
+            self.heading(&group);
             for check in checks {
                 self.outcome(&group, &check.name, &check.run(device));
             }

@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use crate::cpu::ablation::{PlannedAblation, RowPositions};
 use crate::cpu::executor::{Profile, execute_stage, note};
-use crate::cpu::hooks::PlannedPatch;
 use crate::cpu::packed_weights::{Direction, ForwardParams, PackedWeights};
 use crate::cpu::schedule::Schedule;
 use crate::cpu::workspace::{Buffers, Context, Prefix};
+use crate::model::hooks::{Moment, PlannedPatch};
 use crate::model::plan::Plan;
 
 /// The forward pass through all stages of a plan.
@@ -17,12 +16,9 @@ pub(crate) struct ForwardPass<'a> {
     pub buffers: &'a mut Buffers,
     /// A place for matrices, where the parameters are not packed already.
     pub packed: &'a mut PackedWeights,
-    pub ablations: &'a [PlannedAblation],
     pub patches: &'a [PlannedPatch],
     /// The first operation that is run.
     pub first: usize,
-    /// The position of every row, for ablations.
-    pub positions: RowPositions,
     /// Where the time is noted, if anywhere.
     pub profile: &'a mut Option<Profile>,
 }
@@ -30,8 +26,7 @@ pub(crate) struct ForwardPass<'a> {
 impl ForwardPass<'_> {
     /// Computes every value of the plan.
     pub fn run(self, params: ForwardParams, prefix: Option<Prefix>) {
-        let Self { plan, schedule, buffers, packed: own, ablations, patches, first, positions, profile } =
-            self;
+        let Self { plan, schedule, buffers, packed: own, patches, first, profile } = self;
         let timed = profile.is_some();
         for stage in schedule.stages.iter().filter(|stage| stage.ops.end > first) {
             let packed = params.packed.unwrap_or_else(|| {
@@ -47,13 +42,10 @@ impl ForwardPass<'_> {
                     for (step, i) in stage.ops.clone().enumerate().filter(|(_, i)| *i >= first) {
                         let start = timed.then(Instant::now);
                         view.prefetcher.begin(step);
+                        let at = |moment| patches.iter().filter(move |patch| patch.moment == moment);
+                        at(Moment::Before(i)).for_each(|patch| patch.apply(view));
                         plan.ops[i].cpu().forward(view, context);
-                        for ablation in ablations.iter().filter(|ablation| ablation.after == i) {
-                            ablation.apply(view, positions);
-                        }
-                        for patch in patches.iter().filter(|patch| patch.after == i) {
-                            patch.apply(view);
-                        }
+                        at(Moment::After(i)).for_each(|patch| patch.apply(view));
                         seconds[i] += start.map_or(0.0, |start| start.elapsed().as_secs_f64());
                     }
                 });

@@ -3,6 +3,8 @@
 //! ```text
 //! runner.rs            a network at one shape: tokens in, predictions, hidden states, loss and gradients out
 //! query_runner.rs      single queries after a shared prefix (its KV cache)
+//! suffix_runner.rs     the last tokens of prompts, again from a block on
+//! hooks.rs             activations read and replaced by name
 //! trainer.rs           training steps
 //! optimiser.rs         what ends a step: clipping, Adam, Muon
 //! schedule.rs          stages, gradient buffers, group sizes
@@ -16,14 +18,13 @@
 //! simd/                elementwise mathematics
 //! ```
 
-mod ablation;
 mod arena;
 mod backward;
 pub mod bench;
 mod executor;
 mod forward;
 pub mod gemm;
-mod hooks;
+pub(crate) mod hooks;
 mod ops;
 mod optimiser;
 mod packed_weights;
@@ -31,6 +32,7 @@ mod query_runner;
 mod runner;
 mod schedule;
 pub mod simd;
+mod suffix_runner;
 mod trainer;
 mod weight_gradients;
 mod work_queue;
@@ -41,5 +43,6 @@ pub use optimiser::gradient_norm;
 pub use packed_weights::{ForwardParams, PackedWeights};
 pub use query_runner::QueryRunner;
 pub use runner::Runner;
+pub use suffix_runner::SuffixRunner;
 pub use trainer::CpuTrainer;
 pub use work_queue::on_pool;

@@ -1,30 +1,32 @@
 //! Single query tokens after a prefix that was run before.
 
-use crate::cpu::ablation::{PlannedAblation, RowPositions};
 use crate::cpu::executor::Profile;
 use crate::cpu::packed_weights::ForwardParams;
 use crate::cpu::runner::Runner;
 use crate::cpu::workspace::Prefix;
 use crate::error::{EngineError, check_len};
-use crate::model::ablation::AblatedPart;
 use crate::model::graph::Graph;
+use crate::model::hooks::{Patch, Place, PlannedPatch};
 use crate::model::networks::Network;
 
 /// Runs T single query tokens per prompt after a prefix that another runner has read.
 #[derive(Debug)]
 pub struct QueryRunner {
     runner: Runner,
+    patches: Vec<Patch>,
 }
 
 impl QueryRunner {
     /// Allocates the buffers of a graph built for queries.
     pub fn new(graph: Graph) -> Self {
-        Self { runner: Runner::new(graph) }
+        Self { runner: Runner::new(graph), patches: Vec::new() }
     }
 
-    /// As [`Runner::ablate`]; the prefix should be run with the same ablations.
-    pub fn ablate(&mut self, ablations: &[AblatedPart]) -> Result<(), EngineError> {
-        self.runner.ablations = PlannedAblation::all(&self.runner.graph, ablations, 0)?;
+    /// As [`Runner::patch`], for queries that stand at one of the tokens of a patch; the prefix should be run with the same patches.
+    /// Whether a patch touches anything shows where queries stand.
+    pub fn patch(&mut self, patches: &[Patch]) -> Result<(), EngineError> {
+        patches.iter().try_for_each(|patch| Place::of(&self.runner.graph, patch.site).map(|_| ()))?;
+        self.patches = patches.to_vec();
         Ok(())
     }
 
@@ -63,9 +65,14 @@ impl QueryRunner {
             "the network's parameters".into()
         })?;
         self.runner.set_tokens(queries)?;
-        self.runner.ablations.iter().try_for_each(|ablation| ablation.check(tokens + 1))?;
+        let graph = &self.runner.graph;
+        let planned = self
+            .patches
+            .iter()
+            .filter_map(|patch| PlannedPatch::for_queries(graph, patch, tokens).transpose());
+        self.runner.patches = planned.collect::<Result<_, _>>()?;
         let prefix = Prefix { buffers: &prefix.buffers, tokens, total };
-        self.runner.run(params, Some(prefix), RowPositions::Query(tokens), 0);
+        self.runner.run(params, Some(prefix), 0);
         Ok(())
     }
 

@@ -2,17 +2,15 @@
 
 use rayon::prelude::*;
 
-use crate::cpu::ablation::{PlannedAblation, RowPositions};
 use crate::cpu::backward::BackwardPass;
 use crate::cpu::executor::Profile;
 use crate::cpu::forward::ForwardPass;
-use crate::cpu::hooks::PlannedPatch;
 use crate::cpu::packed_weights::{ForwardParams, PackedWeights};
 use crate::cpu::schedule::Schedule;
 use crate::cpu::workspace::{Buffers, Prefix};
 use crate::error::{EngineError, check_len};
-use crate::model::ablation::AblatedPart;
-use crate::model::graph::{Graph, LayerCache};
+use crate::model::graph::Graph;
+use crate::model::hooks::PlannedPatch;
 use crate::model::networks::Network;
 use crate::model::plan::Mode;
 
@@ -25,7 +23,6 @@ pub struct Runner {
     /// Matrices of passes that bring none, forward and backward.
     packed: [PackedWeights; 2],
     profile: Option<Profile>,
-    pub(super) ablations: Vec<PlannedAblation>,
     pub(super) patches: Vec<PlannedPatch>,
 }
 
@@ -34,14 +31,8 @@ impl Runner {
     pub fn new(graph: Graph) -> Self {
         let schedule = Schedule::new(&graph.plan);
         let buffers = Buffers::new(&schedule);
-        let (packed, profile, ablations, patches) = Default::default();
-        Self { graph, schedule, buffers, packed, profile, ablations, patches }
-    }
-
-    /// From now on, forward passes replace the outputs of these parts; earlier ablations end.
-    pub fn ablate(&mut self, ablations: &[AblatedPart]) -> Result<(), EngineError> {
-        self.ablations = PlannedAblation::all(&self.graph, ablations, self.graph.tokens)?;
-        Ok(())
+        let (packed, profile, patches) = Default::default();
+        Self { graph, schedule, buffers, packed, profile, patches }
     }
 
     /// From now on, adds up the time of each kind of operation; returns what was added up before.
@@ -94,20 +85,13 @@ impl Runner {
     /// The forward pass from operation number `first` on.
     pub(super) fn forward_after(&mut self, params: ForwardParams, first: usize) {
         assert_eq!(params.flat.len(), self.graph.params, "length of the parameter buffer");
-        self.run(params, None, RowPositions::Prompt, first);
+        self.run(params, None, first);
     }
 
-    pub(super) fn run(
-        &mut self,
-        params: ForwardParams,
-        prefix: Option<Prefix>,
-        positions: RowPositions,
-        first: usize,
-    ) {
-        let Self { graph, schedule, buffers, packed: [packed, _], profile, ablations, patches } = self;
-        let (plan, ablations, patches) = (&graph.plan, &*ablations, &*patches);
-        let pass =
-            ForwardPass { plan, schedule, buffers, packed, ablations, patches, first, positions, profile };
+    pub(super) fn run(&mut self, params: ForwardParams, prefix: Option<Prefix>, first: usize) {
+        let Self { graph, schedule, buffers, packed: [packed, _], profile, patches } = self;
+        let (plan, patches) = (&graph.plan, &*patches);
+        let pass = ForwardPass { plan, schedule, buffers, packed, patches, first, profile };
         pass.run(params, prefix);
     }
 
@@ -171,15 +155,6 @@ impl Runner {
         let prompt = states.len() / batch;
         let every = (prompt / width).div_ceil(self.points());
         states.chunks_exact(prompt).flat_map(move |prompt| prompt.chunks_exact(width).step_by(every))
-    }
-
-    /// What the attention heads of a layer hand to the projection, z `[batch, tokens, heads·size]`; layers count from 1.
-    /// `None` for an LSTM, and in inference, where all layers share that buffer.
-    pub fn z(&self, layer: usize) -> Option<&[f32]> {
-        match self.graph.caches.get(layer.checked_sub(1)?)? {
-            LayerCache::Attention(op) if self.graph.mode == Mode::Train => Some(self.buffers.value(op.out)),
-            _ => None,
-        }
     }
 
     /// Bytes of all buffers.

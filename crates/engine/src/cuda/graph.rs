@@ -177,6 +177,11 @@ impl Streams {
         Ok(Streams { device: device.clone(), streams, workspaces, events })
     }
 
+    /// The main stream.
+    pub(crate) fn main(&self) -> &Arc<CudaStream> {
+        &self.streams[MAIN]
+    }
+
     /// `after` waits for what has been enqueued on `before` so far.
     fn order(&self, before: usize, after: usize) -> Result<(), CudaError> {
         let event = &self.events[before];

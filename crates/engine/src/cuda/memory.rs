@@ -66,4 +66,9 @@ impl DeviceMemory {
             .map_err(failed("copy from the device"))?;
         self.stream.synchronize().map_err(failed("finish its work"))
     }
+
+    /// Waits until everything given to this memory's stream is done.
+    pub(crate) fn synchronize(&self) -> Result<(), CudaError> {
+        self.stream.synchronize().map_err(failed("finish its work"))
+    }
 }

@@ -14,6 +14,7 @@
 //! graph.rs     launches and matmuls on several streams, enqueued or captured as a CUDA graph
 //! lowering/    operations of a plan → commands, forward and backward
 //! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
+//! hooks.rs     activations read and replaced by name
 //! optim/       what ends a step: gradient norm, clipping, Adam, Muon
 //! trainer.rs   whole training steps as one CUDA graph
 //! sampling.rs  one batch from a sampling kernel, to look at
@@ -26,6 +27,7 @@ mod compiler;
 mod device;
 mod error;
 mod graph;
+mod hooks;
 mod kernels;
 mod lowering;
 mod matmul;

@@ -6,6 +6,7 @@ use super::Precision;
 use super::device::Device;
 use super::error::CudaError;
 use super::graph::{Command, Streams};
+use super::hooks::DevicePatches;
 use super::lowering::{DeviceParameters, Lowered, lower};
 use super::matmul::DType;
 use super::memory::{DeviceMemory, Pointer};
@@ -56,6 +57,8 @@ pub struct CudaRunner {
     pub(crate) lowered: Lowered,
     pub(crate) streams: Streams,
     parameters: Arc<ParameterMemory>,
+    precision: Precision,
+    pub(crate) patches: DevicePatches,
 }
 
 impl CudaRunner {
@@ -84,12 +87,17 @@ impl CudaRunner {
         let mut memory = DeviceMemory::new(stream.clone());
         let streams = Streams::new(device, stream, &mut memory)?;
         let lowered = lower(device, precision, &graph, parameters.at, memory)?;
-        Ok(CudaRunner { graph, lowered, streams, parameters })
+        Ok(CudaRunner { graph, lowered, streams, parameters, precision, patches: DevicePatches::default() })
     }
 
     /// The graph that is run.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// How numbers are stored and multiplied.
+    pub(crate) fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// Predictions per prompt.
@@ -128,7 +136,7 @@ impl CudaRunner {
 
     /// Computes hidden states and predictions.
     pub fn forward(&mut self) -> Result<(), CudaError> {
-        self.streams.enqueue(&self.lowered.forward)
+        self.forward_after(0)
     }
 
     /// Computes the loss and the gradients; call once after each [`CudaRunner::forward`].

@@ -56,11 +56,13 @@ pub enum LayerCache {
     Lstm(LstmLayer),
 }
 
-/// The activations of a block of a Transformer, at the tokens that it is computed at.
+/// The activations of a block of a Transformer; all but the first at the tokens that it is computed at.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockVars {
-    /// The residual stream before it.
+    /// The residual stream before it, at every token.
     pub resid_pre: Var,
+    /// The same at the tokens that it is computed at: what it adds to.
+    pub adds_to: Var,
     /// What its heads hand to the projection.
     pub z: Var,
     /// The residual stream between attention and MLP.

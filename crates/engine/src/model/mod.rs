@@ -1,6 +1,5 @@
 //! What is trained, whatever the device: parameters, networks as plans of operations, optimisers, checkpoints.
 
-pub mod ablation;
 pub mod checkpoint;
 pub mod graph;
 pub mod hooks;

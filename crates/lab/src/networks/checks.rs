@@ -17,8 +17,9 @@ use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::networks::devices::Device;
 use crate::networks::experiment::Experiment;
-use crate::networks::tokens;
 use crate::networks::train::{StepReport, Trainer};
+use crate::networks::{Weights, tokens};
+use crate::patching::{Donor, Part, Patched, Place};
 
 /// Logarithms, sines and the order of sums may round differently, and nothing else.
 const SAMPLED: f64 = 1e-6;
@@ -143,6 +144,25 @@ pub fn explodes(device: &Arc<cuda::Device>, precision: Precision) -> Result<Chec
     Ok(Check { name: "a loss that explodes is an error".into(), error, tolerance: 0.0 })
 }
 
+/// Answers with streams, heads and hidden layers taken from donors, against the CPU's: more prompts than run together.
+pub fn patching(device: &Arc<cuda::Device>, precision: Precision) -> Result<Vec<Check>> {
+    let experiment = experiment("linear");
+    let trainer = Trainer::new(&experiment)?;
+    let weights = Weights::new(trainer.network().clone(), trainer.params()?.into_owned());
+    let (prompts, donors) = Donor::Both.pairs(&experiment.task.build()?, Seed(3), 300);
+    let device = Device::Cuda(device.clone(), precision);
+    let places = [Place::Y, Place::Query, Place::Token(4)];
+    let mut checks = Vec::new();
+    for (part, name, _) in Part::ALL {
+        let [found, expected] = [&device, &Device::Cpu]
+            .map(|device| Patched::on(device, &weights, [&prompts, &donors], part, &places));
+        let flat = |of: Patched| -> Vec<f64> { of.patched.into_iter().flatten().flatten().collect() };
+        let error = relative_distance(&flat(found?), &flat(expected?), 0.0);
+        checks.push(Check { name: format!("{name} of a donor"), error, tolerance: tolerance(precision) });
+    }
+    Ok(checks)
+}
+
 /// Networks at every number of points of the curriculum.
 fn kernels_of_curriculum(device: &cuda::Device, precision: Precision) -> Vec<KernelSource> {
     let Experiment { task, training, network, .. } = experiment("linear");
@@ -187,6 +207,7 @@ pub fn suite() -> Vec<(String, Vec<Named>)> {
             Named::new("experiments with a curriculum", move |device| training(device, precision))
                 .using(move |device| kernels_of_curriculum(device, precision)),
             Named::new("chunks and resumed", move |device| resumed(device, precision).map(|c| vec![c])),
+            Named::new("activations of donors", move |device| patching(device, precision)),
             Named::new("a loss that explodes", move |device| explodes(device, precision).map(|c| vec![c])),
         ];
         groups.push((format!("training in {name}"), checks));

@@ -1,6 +1,6 @@
 //! The maps themselves.
 
-use engine::cpu::Runner;
+use engine::cpu::{Runner, SuffixRunner};
 use engine::model::hooks::{Patch, Site, SiteKind};
 use engine::model::networks::Mode;
 
@@ -9,6 +9,7 @@ use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::networks::devices::Device;
 use crate::networks::{Weights, tokens};
 use crate::probe::per_thread;
 use crate::stats::{Estimate, bootstrap};
@@ -50,7 +51,7 @@ impl Patched {
         part: Part,
         places: &[Place],
     ) -> Result<Patched> {
-        check(weights, prompts, donors)?;
+        check(weights, prompts, donors, places)?;
         let (count, layers) = (prompts.count(), weights.network.layers());
         let groups = per_thread(
             count.div_ceil(GROUP),
@@ -61,19 +62,23 @@ impl Patched {
                 Group::new(weights, [cut(prompts), cut(donors)])?.all(part, places)
             },
         )?;
-        let mut all = Patched {
-            base: Vec::with_capacity(count),
-            donor: Vec::with_capacity(count),
-            patched: vec![vec![Vec::with_capacity(count); places.len()]; layers],
-        };
-        for group in groups {
-            all.base.extend(group.base);
-            all.donor.extend(group.donor);
-            for (all, group) in all.patched.iter_mut().zip(group.patched) {
-                all.iter_mut().zip(group).for_each(|(all, group)| all.extend(group));
-            }
-        }
+        let mut all = Patched::empty(layers, places.len());
+        groups.into_iter().for_each(|group| all.extend(group));
         Ok(all)
+    }
+
+    /// Of no prompts.
+    pub(super) fn empty(layers: usize, places: usize) -> Patched {
+        Patched { base: Vec::new(), donor: Vec::new(), patched: vec![vec![Vec::new(); places]; layers] }
+    }
+
+    /// Adds more prompts.
+    pub(super) fn extend(&mut self, group: Patched) {
+        self.base.extend(group.base);
+        self.donor.extend(group.donor);
+        for (all, group) in self.patched.iter_mut().zip(group.patched) {
+            all.iter_mut().zip(group).for_each(|(all, group)| all.extend(group));
+        }
     }
 
     /// How far the answers follow, with intervals over resampled prompts.
@@ -93,7 +98,7 @@ impl Patched {
     }
 }
 
-fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> Result<()> {
+pub(super) fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts, places: &[Place]) -> Result<()> {
     if prompts.xs.dim() != donors.xs.dim() {
         return Err(Error::BadData(format!(
             "prompts have shape {:?} and donors {:?}; accepted: the same",
@@ -106,6 +111,11 @@ fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> Result<()> {
             "a prompt of 1 point has a query alone; accepted: at least 2 points".into(),
         ));
     }
+    let query = 2 * (prompts.points() - 1);
+    let mut tokens = places.iter().flat_map(|place| place.tokens(prompts.points() - 1));
+    if let Some(token) = tokens.find(|token| *token > query) {
+        return Err(Error::BadData(format!("there is no token {token}; accepted: 0 to {query}, the query")));
+    }
     if prompts.dim() > weights.network.features() {
         return Err(Error::BadData(format!(
             "prompts of {} dimensions; accepted: at most {}",
@@ -114,6 +124,13 @@ fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Tokens of prompts up to the last x, the query.
+pub(super) fn up_to_query(prompts: &Prompts, features: usize) -> Vec<f32> {
+    let (prompt, read) = (2 * prompts.points() * features, (2 * prompts.points() - 1) * features);
+    let all = tokens(prompts, features);
+    all.chunks_exact(prompt).flat_map(|prompt| prompt[..read].iter().copied()).collect()
 }
 
 /// A few prompts and their donors, both run once.
@@ -132,10 +149,7 @@ impl<'a> Group<'a> {
         // the query is the last token; donors keep what is inside their layers
         let run = |of: &Prompts, mode: Mode| -> Result<Runner> {
             let mut runner = network.runner(count, 2 * points - 1, mode)?;
-            let all = tokens(of, network.features());
-            let (prompt, read) = (2 * points * network.features(), (2 * points - 1) * network.features());
-            let cut: Vec<f32> = all.chunks_exact(prompt).flat_map(|p| p[..read].iter().copied()).collect();
-            runner.set_tokens(&cut)?;
+            runner.set_tokens(&up_to_query(of, network.features()))?;
             runner.forward(weights.for_passes());
             Ok(runner)
         };
@@ -148,52 +162,57 @@ impl<'a> Group<'a> {
         runner.predictions().chunks_exact(points).map(|of| f64::from(of[self.pairs])).collect()
     }
 
-    fn all(mut self, part: Part, places: &[Place]) -> Result<Patched> {
-        let (base, donor) = (self.answers(&self.base), self.answers(&self.donor));
-        let layers = self.weights.network.layers();
-        let mut patched = vec![Vec::new(); layers];
-        // from the last layer down, so that the streams before a layer are still those of the prompts themselves
-        for block in (1..=layers).rev() {
-            for place in places {
-                let tokens = place.tokens(self.pairs);
-                patched[block - 1].push(match part {
-                    Part::Stream => self.stream(block, &tokens)?,
-                    Part::Attention => self.inside(block, SiteKind::Z(None), &tokens)?,
-                    Part::Mlp => self.inside(block, SiteKind::MlpHidden, &tokens)?,
-                });
+    fn all(self, part: Part, places: &[Place]) -> Result<Patched> {
+        let (network, rows) = (&self.weights.network, 2 * self.pairs + 1);
+        let mut all = Patched::empty(network.layers(), places.len());
+        (all.base, all.donor) = (self.answers(&self.base), self.answers(&self.donor));
+        for (at, place) in places.iter().enumerate() {
+            let tokens = place.tokens(self.pairs);
+            // nothing changes before the first token that is patched, unless tokens see those after them
+            let earliest = tokens.iter().copied().min().filter(|_| !network.sees_later_tokens());
+            let first = earliest.unwrap_or(0);
+            let mut suffix = network.suffix_runner(&self.base, rows - first)?;
+            for (layer, all) in all.patched.iter_mut().enumerate() {
+                all[at] = self.patched(&mut suffix, layer + 1, part, first, &tokens)?;
             }
         }
-        Ok(Patched { base, donor, patched })
+        Ok(all)
     }
 
-    /// Answers with the donor's residual stream before a layer.
-    fn stream(&mut self, block: usize, tokens: &[usize]) -> Result<Vec<f64>> {
-        let site = Site { block, kind: SiteKind::ResidPre };
-        let own = self.patch(&self.base, site, tokens)?;
-        let theirs = self.patch(&self.donor, site, tokens)?;
-        self.base.write(&theirs)?;
-        self.base.forward_from(self.weights.for_passes(), block);
-        let answers = self.answers(&self.base);
-        self.base.write(&own)?;
-        Ok(answers)
+    /// Answers with an activation of a layer taken from the donor, of which the tokens from `first` on are computed.
+    fn patched(
+        &self,
+        suffix: &mut SuffixRunner,
+        block: usize,
+        part: Part,
+        first: usize,
+        tokens: &[usize],
+    ) -> Result<Vec<f64>> {
+        let stream = Site { block, kind: SiteKind::ResidPre };
+        let every: Vec<usize> = (first..=2 * self.pairs).collect();
+        suffix.write(&self.taken(&self.base, stream, first, &every)?)?;
+        match part {
+            Part::Stream => suffix.write(&self.taken(&self.donor, stream, first, tokens)?)?,
+            Part::Attention | Part::Mlp => {
+                let kind = if part == Part::Attention { SiteKind::Z(None) } else { SiteKind::MlpHidden };
+                suffix.patch(&[self.taken(&self.donor, Site { block, kind }, first, tokens)?])?;
+            }
+        }
+        suffix.forward_from(self.weights.for_passes(), &self.base, block)?;
+        let last = every.len() - 1;
+        Ok(suffix.predictions().chunks_exact(every.len()).map(|of| f64::from(of[last])).collect())
     }
 
-    /// Answers with an activation inside a layer taken from the donor.
-    fn inside(&mut self, block: usize, kind: SiteKind, tokens: &[usize]) -> Result<Vec<f64>> {
-        let theirs = self.patch(&self.donor, Site { block, kind }, tokens)?;
-        self.base.patch(&[theirs])?;
-        self.base.forward_from(self.weights.for_passes(), block);
-        self.base.patch(&[])?;
-        Ok(self.answers(&self.base))
-    }
-
-    fn patch(&self, from: &Runner, site: Site, tokens: &[usize]) -> Result<Patch> {
+    /// An activation at some tokens, for tokens that are counted from `first`.
+    fn taken(&self, from: &Runner, site: Site, first: usize, tokens: &[usize]) -> Result<Patch> {
         let all = from.activation(site)?;
         let rows = 2 * self.pairs + 1;
         let width = all.len() / (self.count * rows);
         let of = |b: usize, t: usize| &all[(b * rows + t) * width..][..width];
         let values = (0..self.count).flat_map(|b| tokens.iter().flat_map(move |&t| of(b, t).iter().copied()));
-        Ok(Patch { site, tokens: tokens.to_vec(), values: values.collect() })
+        let values: Vec<f32> = values.collect();
+        let tokens: Vec<usize> = tokens.iter().map(|token| token - first).collect();
+        Ok(Patch::per_prompt(site, &tokens, values))
     }
 }
 
@@ -206,7 +225,19 @@ impl Maps {
         places: Vec<Place>,
         seed: Seed,
     ) -> Result<Maps> {
-        let patched = Patched::of(weights, pair, part, &places)?;
+        Maps::on(&Device::Cpu, weights, pair, part, places, seed)
+    }
+
+    /// The same on a device.
+    pub fn on(
+        device: &Device,
+        weights: &Weights,
+        pair: [&Prompts; 2],
+        part: Part,
+        places: Vec<Place>,
+        seed: Seed,
+    ) -> Result<Maps> {
+        let patched = Patched::on(device, weights, pair, part, &places)?;
         let (pairs, prompts) = (pair[0].points() - 1, pair[0].count());
         Ok(Maps { part, places, follows: patched.follows(seed), pairs, prompts })
     }

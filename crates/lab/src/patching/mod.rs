@@ -6,10 +6,12 @@
 //!
 //! ```text
 //! Donor (what differs) × Part (stream, attention, MLP) × Place (a role, or a token) → Maps { follows[layer][place] }
+//! maps: on the CPU, of each place the tokens that it can change     on_device: on a CUDA device, all places together
 //! ```
 
 mod constructed;
 mod maps;
+mod on_device;
 pub mod plan;
 mod shown;
 mod splice;

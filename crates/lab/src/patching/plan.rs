@@ -8,6 +8,7 @@ use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::findings::numbers::counted;
 use crate::learners::planned::Sampled;
+use crate::networks::devices::Device;
 use crate::networks::experiment::TaskSpec;
 use crate::networks::models::only_recorded;
 use crate::probe::{NamedNetwork, load};
@@ -60,6 +61,8 @@ pub struct Found {
     pub donor: Donor,
     /// What the network is called.
     pub network: String,
+    /// Where it ran: `cpu`, `cuda float32`.
+    pub device: String,
     /// What the user should know, in full sentences.
     pub notes: Vec<String>,
 }
@@ -86,8 +89,13 @@ impl Plan {
         Ok((plan, named.found.note.into_iter().collect()))
     }
 
-    /// Patches.
+    /// Patches on this machine's cores.
     pub fn run(&self, tell: Progress) -> Result<Found> {
+        self.run_on(&Device::Cpu, tell)
+    }
+
+    /// Patches on a device.
+    pub fn run_on(&self, device: &Device, tell: Progress) -> Result<Found> {
         let loaded = load(std::path::Path::new(&self.network))?;
         let notes = loaded.unfinished().iter().map(|run| run.to_string()).collect();
         let (prompts, donors) = self.donor.pairs(&self.task.task()?, Seed(self.task.seed), self.prompts);
@@ -100,7 +108,8 @@ impl Plan {
             counted(places.len() * loaded.weights.network.layers(), "place", "places"),
             loaded.name
         ));
-        let maps = Maps::of(&loaded.weights, [&prompts, &donors], self.part, places, Seed(self.task.seed))?;
-        Ok(Found { maps, donor: self.donor, network: loaded.name, notes })
+        let (pair, seed) = ([&prompts, &donors], Seed(self.task.seed));
+        let maps = Maps::on(device, &loaded.weights, pair, self.part, places, seed)?;
+        Ok(Found { maps, donor: self.donor, network: loaded.name, device: device.name(), notes })
     }
 }

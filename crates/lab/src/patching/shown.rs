@@ -116,7 +116,7 @@ impl Found {
         let rows = self.maps.follows.iter();
         json!({
             "network": plan.network, "donor": plan.donor, "part": plan.part, "pairs": plan.pairs,
-            "prompts": self.maps.prompts,
+            "prompts": self.maps.prompts, "device": self.device,
             "places": self.maps.places.iter().map(Place::to_string).collect::<Vec<_>>(),
             "follows": rows.map(|row| row.iter().map(of).collect::<Vec<_>>()).collect::<Vec<_>>(),
             "answer": self.answer(), "notes": self.notes,

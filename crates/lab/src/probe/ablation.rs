@@ -1,17 +1,12 @@
-//! Ablations: a layer or head whose output is replaced by zero, or by its mean over prompts.
+//! Ablations: a layer or head whose output is replaced by zero, or by its mean over prompts. They are the short form of patches.
 
 use std::fmt;
-use std::sync::Arc;
 
-use engine::model::ablation::{AblatedPart, Part};
-use engine::model::networks::{Mode, Network};
+use engine::model::hooks::{Site, SiteKind, Tokens};
 
 use super::Probed;
-use super::pass::{GROUP, LANES, PromptRunner, per_thread};
-use crate::data::prompts::Task;
-use crate::data::seed::Seed;
+use super::patches::{Outputs, Replaced, Replacement, StandIns};
 use crate::error::{Error, Result};
-use crate::networks::Weights;
 
 /// A part of a network and what replaces its output. Layers count from 1, heads from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +17,18 @@ pub struct Ablation {
     pub with: Replacement,
 }
 
-/// What replaces the output of a part.
+/// A part of a Transformer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replacement {
-    /// Zero: a layer is skipped, a head is silent.
-    Zero,
-    /// Its mean over prompts, position by position.
-    Mean,
+pub enum Part {
+    /// All that a layer adds to the residual stream.
+    Layer(usize),
+    /// What one attention head hands to the projection.
+    Head {
+        /// The layer, from 1.
+        layer: usize,
+        /// From 0.
+        head: usize,
+    },
 }
 
 /// The setting of a `run:` learner that ablates.
@@ -42,7 +42,33 @@ pub(super) const OLDER: [(&str, Replacement, bool); 4] = [
     ("head", Replacement::Mean, true),
 ];
 
+/// What an ablation replaces by.
+fn named(kind: &str) -> Option<Replacement> {
+    Replacement::named(kind).filter(|with| *with != Replacement::Donor)
+}
+
 impl Ablation {
+    /// The patch that it is short for.
+    pub fn replaced(&self) -> Replaced {
+        let site = match self.part {
+            Part::Layer(block) => Site { block, kind: SiteKind::Out },
+            Part::Head { layer, head } => Site { block: layer, kind: SiteKind::Z(Some(head)) },
+        };
+        Replaced { with: self.with, site, tokens: Tokens::All }
+    }
+
+    /// The short form of a patch, if it has one.
+    pub fn of(replaced: &Replaced) -> Option<Ablation> {
+        let Replaced { with, site: Site { block, kind }, tokens } = replaced;
+        let part = match kind {
+            SiteKind::Out => Part::Layer(*block),
+            SiteKind::Z(Some(head)) => Part::Head { layer: *block, head: *head },
+            _ => return None,
+        };
+        let short = *tokens == Tokens::All && *with != Replacement::Donor;
+        short.then_some(Ablation { part, with: *with })
+    }
+
     /// Ablations by the text of a setting: `ablate=zero:7.3` (layer 7, head 3), `ablate=mean:7+8`, `ablate=zero:7+mean:8.0`.
     /// Older spellings are `skip=7`, `mean=7+8` for layers and `silence=7.3`, `head=7.0+7.1` for heads.
     pub fn parse(setting: &str, value: &str) -> Result<Vec<Ablation>> {
@@ -70,9 +96,7 @@ impl Ablation {
                 _ => (None, text),
             };
             with = match kind {
-                Some("zero") => Some(Replacement::Zero),
-                Some("mean") => Some(Replacement::Mean),
-                Some(_) => return Err(bad()),
+                Some(kind) => Some(named(kind).ok_or_else(bad)?),
                 None => with,
             };
             let part = match part.split_once('.') {
@@ -90,10 +114,7 @@ impl Ablation {
 
 impl fmt::Display for Ablation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with = match self.with {
-            Replacement::Zero => "zero",
-            Replacement::Mean => "mean",
-        };
+        let with = self.with;
         match self.part {
             Part::Layer(layer) => write!(f, "{with}:{layer}"),
             Part::Head { layer, head } => write!(f, "{with}:{layer}.{head}"),
@@ -101,104 +122,10 @@ impl fmt::Display for Ablation {
     }
 }
 
-/// The mean output of each part of a network over prompts, position by position.
-pub struct MeanOutputs {
-    /// Per layer: what it adds to the residual stream, resid_post − resid_pre `[positions, width]`.
-    updates: Vec<Vec<f64>>,
-    /// Per layer: z, what its heads hand to the output projection `[positions, width]`.
-    z: Vec<Vec<f64>>,
-    /// Width of the residual stream.
-    width: usize,
-    /// Width of a head.
-    head: usize,
-}
-
-/// Prompts over which means are taken when nobody says how many.
-pub const MEAN_PROMPTS: usize = 512;
-
-impl MeanOutputs {
-    /// Measures the means over `count` prompts of a task.
-    pub fn measure(weights: &Weights, task: &Task, seed: Seed, count: usize) -> Result<MeanOutputs> {
-        let Network::Gpt2(config) = &weights.network else {
-            return Err(Error::BadData(
-                "only the layers of a Transformer add to a residual stream and have heads".into(),
-            ));
-        };
-        let (layers, width) = (config.layers, config.width);
-        let nothing = || vec![vec![0.0; 2 * task.points * width]; 2 * layers];
-        let size = count.div_ceil(LANES).next_multiple_of(GROUP);
-        let pieces = count.div_ceil(size);
-        let sums = per_thread(
-            pieces,
-            || PromptRunner::saving_activations(weights),
-            |runner, piece| {
-                let mut sums = nothing();
-                for first in (piece * size..(piece + 1) * size).step_by(GROUP) {
-                    let prompts = task.sample(seed, "probe/means", first as u64, GROUP);
-                    let runner = runner.run(&prompts)?;
-                    for layer in 1..=layers {
-                        let (before, after) = (runner.hidden(layer - 1), runner.hidden(layer));
-                        let updates = after.iter().zip(before).map(|(a, b)| f64::from(*a) - f64::from(*b));
-                        add_prompts(&mut sums[layer - 1], updates);
-                        let z = runner.z(layer).expect("saved by a Transformer");
-                        add_prompts(&mut sums[layers + layer - 1], z.iter().map(|v| f64::from(*v)));
-                    }
-                }
-                Ok(sums)
-            },
-        )?;
-        let mut updates = nothing();
-        for piece in &sums {
-            for (mean, sum) in updates.iter_mut().flatten().zip(piece.iter().flatten()) {
-                *mean += sum / (pieces * size) as f64;
-            }
-        }
-        let z = updates.split_off(layers);
-        Ok(MeanOutputs { updates, z, width, head: width / config.heads })
-    }
-
-    /// Heads of a layer.
-    pub fn heads(&self) -> usize {
-        self.width / self.head
-    }
-
-    /// The mean of one part; `None` where there is no such part.
-    fn of(&self, part: Part) -> Option<Arc<[f32]>> {
-        let (Part::Layer(layer) | Part::Head { layer, .. }) = part;
-        let layer = layer.checked_sub(1)?;
-        let (all, columns) = match part {
-            Part::Layer(_) => (self.updates.get(layer)?, 0..self.width),
-            Part::Head { head, .. } => (self.z.get(layer)?, head * self.head..(head + 1) * self.head),
-        };
-        let rows = all.chunks_exact(self.width).map(|row| row.get(columns.clone()));
-        let rows = rows.collect::<Option<Vec<&[f64]>>>()?;
-        Some(rows.into_iter().flatten().map(|v| *v as f32).collect())
-    }
-}
-
 impl Probed {
     /// The same network and read-outs with parts ablated. `means` is needed where a part is replaced by its mean.
-    pub fn ablated(&self, ablations: &[Ablation], means: Option<&MeanOutputs>) -> Result<Probed> {
-        let mut probed = self.clone();
-        for ablation in ablations {
-            let output = match ablation.with {
-                Replacement::Zero => None,
-                // A part that does not exist is named by the engine, below.
-                Replacement::Mean => means.and_then(|means| means.of(ablation.part)),
-            };
-            probed.interventions.push(AblatedPart { part: ablation.part, output });
-            let given = probed.id.given.entry(ABLATE.into()).or_default();
-            *given = if given.is_empty() { ablation.to_string() } else { format!("{given}+{ablation}") };
-        }
-        // Refuses parts that the network does not have, before anything is run.
-        let mut runner = self.weights.network.runner(1, 2, Mode::Infer)?;
-        runner.ablate(&probed.interventions)?;
-        Ok(probed)
+    pub fn ablated(&self, ablations: &[Ablation], means: Option<&Outputs>) -> Result<Probed> {
+        let replaced: Vec<Replaced> = ablations.iter().map(Ablation::replaced).collect();
+        self.replaced(&replaced, StandIns { means, donor: None })
     }
-}
-
-/// Adds values `[prompt, position, width]` to sums `[position, width]`.
-fn add_prompts(sums: &mut [f64], values: impl Iterator<Item = f64>) {
-    let length = sums.len();
-    values.enumerate().for_each(|(i, v)| sums[i % length] += v);
 }

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use super::ablation::{ABLATE, OLDER};
-use super::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Options, Probed, Replacement, load};
+use super::patches::PATCH;
+use super::{Ablation, LoadedProbe, Options, Probed, Replaced, load};
 use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::Result;
@@ -29,6 +30,13 @@ pub const SETTINGS: &[Setting] = &[
         default: "",
         help: "parts whose output is replaced by zero, or by its mean over prompts at each position: layers from 1, \
                heads as LAYER.HEAD from 0: zero:7+8, mean:7.3",
+    },
+    Setting {
+        name: PATCH,
+        default: "",
+        help: "activations that are replaced by zero, by their mean over prompts at each position, or by those of a donor, one other \
+               prompt of the task: zero:blocks.7.attn.z.3, mean:blocks.5.mlp.hidden@x, donor:blocks.2.resid_pre@y; @x and @y are tokens \
+               of that kind alone; resid_pre, attn.z, attn.z.HEAD, resid_mid, mlp.hidden, resid_post, out; several joined by +",
     },
     Setting { name: "skip", default: "", help: "older spelling: skip=7 is ablate=zero:7" },
     Setting { name: "mean", default: "", help: "older spelling: mean=7 is ablate=mean:7" },
@@ -81,15 +89,18 @@ impl NamedNetwork {
 /// know, in full sentences.
 pub fn build(text: &str, asked: Option<&TaskSpec>, progress: Progress) -> Result<(Probed, Vec<String>)> {
     let NamedNetwork { found, own, settings, .. } = NamedNetwork::parse(text)?;
-    let mut ablations = Vec::new();
+    let mut replaced = Vec::new();
     for name in std::iter::once(ABLATE).chain(OLDER.map(|(name, ..)| name)) {
         if !settings.text(name).is_empty() {
-            ablations.extend(Ablation::parse(name, settings.text(name))?);
+            replaced.extend(Ablation::parse(name, settings.text(name))?.iter().map(Ablation::replaced));
         }
     }
     let options = Options { raw: settings.flag("raw")?, ..Options::default() };
     let trained = settings.choice("readout", &[("fitted", false), ("trained", true)])?;
     let network = load(&found.path)?;
+    if !settings.text(PATCH).is_empty() {
+        replaced.extend(Replaced::parse(&network.weights.network, settings.text(PATCH))?);
+    }
     if let Some(asked) = asked {
         network.check_size(asked)?;
     }
@@ -119,14 +130,8 @@ pub fn build(text: &str, asked: Option<&TaskSpec>, progress: Progress) -> Result
     if options.raw && !trained && !own {
         probed.id.given.insert("raw".into(), "true".into());
     }
-    if !ablations.is_empty() {
-        // Refuses parts that do not exist before anything is measured.
-        let zeroed = ablations.iter().map(|a| Ablation { with: Replacement::Zero, ..*a });
-        probed.ablated(&zeroed.collect::<Vec<_>>(), None)?;
-        let mean = ablations.iter().any(|ablation| ablation.with == Replacement::Mean);
-        let measure = || MeanOutputs::measure(probed.weights(), &task.build()?, Seed(seed), MEAN_PROMPTS);
-        let means = mean.then(measure).transpose()?;
-        probed = probed.ablated(&ablations, means.as_ref())?;
+    if !replaced.is_empty() {
+        probed = probed.replaced_on(&replaced, &task.build()?, Seed(seed))?;
     }
     Ok((probed, found.note.into_iter().chain(notes).collect()))
 }

@@ -6,7 +6,8 @@
 //! ```text
 //! pass (prompts through the network) → gram (sums of states) → fit (read-outs) → read (predictions) → Probed, a learner
 //! load: a run or checkpoint with its read-outs     saved: read-outs beside a checkpoint     learner: `run:DIR,ablate=zero:7`
-//! ablation: layers and heads replaced by zero or their mean        adam: the paper's way to fit        shown: as tables
+//! patches: activations replaced by zero, their mean or a donor's     ablation: the same of layers and heads, in short
+//! adam: the paper's way to fit        shown: as tables
 //! outside: networks that another program runs
 //! ```
 
@@ -19,6 +20,7 @@ mod load;
 mod outputs;
 mod outside;
 mod pass;
+mod patches;
 mod read;
 mod saved;
 mod shown;
@@ -26,16 +28,16 @@ mod shown;
 use std::sync::Arc;
 
 use engine::cpu::QueryRunner;
-use engine::model::ablation::AblatedPart;
+use engine::model::hooks::Patch;
 use ndarray::{Array3, Array4, s};
 
-pub use ablation::{Ablation, MEAN_PROMPTS, MeanOutputs, Replacement};
-pub use engine::model::ablation::Part;
+pub use ablation::{Ablation, Part};
 pub use fit::{FIRST, Fit, HELD_OUT, HeldOut, MOST, Method, Options, TOLERANCE};
 pub use learner::{NamedNetwork, SETTINGS, build};
 pub use load::{LoadedNetwork, LoadedProbe, load, usual_task};
 pub use outputs::{OUTPUT_TOLERANCE, OutputDifference, read_outputs};
 pub use outside::{Body, FitTo, ReadBody};
+pub use patches::{MEAN_PROMPTS, Outputs, Replaced, Replacement, StandIns};
 pub use read::{ReadOut, ReadPoint};
 pub use shown::{LayerLook, LayerTable, over_training, without_parts};
 
@@ -57,7 +59,7 @@ pub struct Probed {
     weights: Arc<Weights>,
     /// Per layer 0…L.
     read_outs: Vec<ReadOut>,
-    interventions: Vec<AblatedPart>,
+    patches: Vec<Patch>,
     fit: Option<Fit>,
     /// Whether the last layer alone is meant unless steps are given.
     own: bool,
@@ -110,7 +112,7 @@ impl Probed {
             id: Id { name, given: Default::default() },
             weights,
             read_outs,
-            interventions: Vec::new(),
+            patches: Vec::new(),
             fit,
             own: false,
         }
@@ -131,9 +133,9 @@ impl Probed {
         self.fit.as_ref()
     }
 
-    /// The parts that are ablated.
-    pub fn interventions(&self) -> &[AblatedPart] {
-        &self.interventions
+    /// The activations that are replaced.
+    pub fn patches(&self) -> &[Patch] {
+        &self.patches
     }
 
     /// Number of layers.
@@ -178,7 +180,7 @@ impl Learner for Probed {
         let (count, points) = (prompts.count(), prompts.points());
         let groups = per_thread(
             count.div_ceil(GROUP),
-            || PromptRunner::new(&self.weights, &self.interventions),
+            || PromptRunner::new(&self.weights, &self.patches),
             |reader, group| {
                 let prompts = prompts.part(group * GROUP, GROUP);
                 let runner = reader.run(&prompts)?;
@@ -205,7 +207,7 @@ impl Learner for Probed {
         // One prompt at a time: what its queries make on the way stays in the thread's caches.
         let prompts = per_thread(
             count,
-            || (PromptRunner::over_all_tokens(&self.weights, &self.interventions), None),
+            || (PromptRunner::over_all_tokens(&self.weights, &self.patches), None),
             |(reader, runner), prompt| self.answers_of(questions, steps, prompt, reader, runner),
         )?;
         let mut values = Array4::zeros((steps.len(), count, questions.lengths.len(), asked));
@@ -231,7 +233,7 @@ impl Probed {
         let prefix = reader.run(&questions.prompts.part(prompt, 1))?;
         if runner.is_none() {
             let mut fresh = network.query_runner(prefix, asked)?;
-            fresh.ablate(&self.interventions)?;
+            fresh.patch(&self.patches)?;
             *runner = Some(fresh);
         }
         let query = runner.as_mut().expect("made above");

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::cpu::Runner;
-use engine::model::ablation::AblatedPart;
+use engine::model::hooks::Patch;
 use engine::model::networks::{Mode, Scope};
 use rayon::ThreadPoolBuilder;
 
@@ -68,7 +68,7 @@ pub fn per_thread<W, T: Send>(
 /// A network that a thread runs on prompts; the buffers stay while the shape does.
 pub struct PromptRunner<'a> {
     weights: &'a Weights,
-    interventions: &'a [AblatedPart],
+    patches: &'a [Patch],
     mode: Mode,
     scope: Scope,
     runner: Option<Runner>,
@@ -76,13 +76,13 @@ pub struct PromptRunner<'a> {
 
 impl<'a> PromptRunner<'a> {
     /// For hidden states at the x tokens.
-    pub fn new(weights: &'a Weights, interventions: &'a [AblatedPart]) -> PromptRunner<'a> {
-        PromptRunner { weights, interventions, mode: Mode::Infer, scope: Scope::Predictions, runner: None }
+    pub fn new(weights: &'a Weights, patches: &'a [Patch]) -> PromptRunner<'a> {
+        PromptRunner { weights, patches, mode: Mode::Infer, scope: Scope::Predictions, runner: None }
     }
 
     /// Reads every token, the last label too: queries may come after it.
-    pub fn over_all_tokens(weights: &'a Weights, interventions: &'a [AblatedPart]) -> PromptRunner<'a> {
-        PromptRunner { scope: Scope::Everything, ..PromptRunner::new(weights, interventions) }
+    pub fn over_all_tokens(weights: &'a Weights, patches: &'a [Patch]) -> PromptRunner<'a> {
+        PromptRunner { scope: Scope::Everything, ..PromptRunner::new(weights, patches) }
     }
 
     /// Reads every token, and saves the activations inside the layers.
@@ -99,7 +99,7 @@ impl<'a> PromptRunner<'a> {
                 Scope::Everything => network.runner(count, 2 * points, self.mode)?,
                 Scope::Predictions => network.predictor(count, points, self.mode)?,
             };
-            runner.ablate(self.interventions)?;
+            runner.patch(self.patches)?;
             self.runner = Some(runner);
         }
         let runner = self.runner.as_mut().expect("made above");

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use engine::model::hooks::Values;
 use lab::networks::Weights;
-use lab::probe::{self, Ablation, MeanOutputs, Options, Part, Probed, Replacement};
+use lab::probe::{self, Ablation, Options, Outputs, Part, Probed, Replacement};
 use lab::{Learner, Questions, Seed, Steps};
 use ndarray::{Array3, s};
 
@@ -13,7 +14,7 @@ const LAYERS: usize = 3;
 const HEADS: usize = 2;
 
 /// Random weights, some of which `edit` sees by name.
-fn weights(edit: impl Fn(&str, &mut [f32])) -> Weights {
+pub fn weights(edit: impl Fn(&str, &mut [f32])) -> Weights {
     let network = gpt2();
     let layout = network.layout();
     let mut params = layout.initial(&Seed(7));
@@ -30,7 +31,7 @@ fn probed(weights: Weights) -> Probed {
     Probed::fit_with("x".into(), Arc::new(weights), &task(), Seed(1), &options, &|_| ()).unwrap()
 }
 
-fn values(probed: &Probed) -> Array3<f64> {
+pub fn values(probed: &Probed) -> Array3<f64> {
     all_layers(probed, &task().sample(Seed(2), "t", 0, 11))
 }
 
@@ -85,7 +86,7 @@ fn silencing_all_heads_of_a_layer_is_a_layer_without_attention() {
 fn means_are_those_of_the_prompts() {
     let whole = Probed::trained("x".into(), Arc::new(weights(|_, _| ())));
     let one = task().sample(Seed(1), "probe/means", 0, 8);
-    let means = MeanOutputs::measure(whole.weights(), &task(), Seed(1), 8).unwrap();
+    let means = Outputs::of_parts(whole.weights(), &task(), Seed(1), 8).unwrap();
     let parts = [Part::Layer(2), Part::Head { layer: 1, head: 1 }];
     for part in parts {
         let ablated = whole.ablated(&[Ablation { part, with: Replacement::Mean }], Some(&means)).unwrap();
@@ -101,7 +102,7 @@ fn means_are_those_of_the_prompts() {
         let at = |b: usize| (b * 16 + position) * 16 + e;
         (0..8).map(|b| f64::from(after[at(b)]) - f64::from(before[at(b)])).sum::<f64>() / 8.0
     };
-    let output = ablated.interventions()[0].output.clone().unwrap();
+    let Values::PerPosition(output) = &ablated.patches()[0].values else { panic!("a mean") };
     for position in [0, 5, 15] {
         for e in 0..16 {
             assert!((f64::from(output[position * 16 + e]) - by_hand(position, e)).abs() < 1e-5);
@@ -112,7 +113,7 @@ fn means_are_those_of_the_prompts() {
 #[test]
 fn answers_of_an_ablated_network_are_what_its_trajectory_says() {
     let whole = probed(weights(|_, _| ()));
-    let means = MeanOutputs::measure(whole.weights(), &task(), Seed(1), 64).unwrap();
+    let means = Outputs::of_parts(whole.weights(), &task(), Seed(1), 64).unwrap();
     let ablations = [
         Ablation { part: Part::Layer(1), with: Replacement::Mean },
         Ablation { part: Part::Head { layer: 2, head: 0 }, with: Replacement::Zero },

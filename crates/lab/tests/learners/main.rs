@@ -2,12 +2,13 @@
 //!
 //! shared: properties of any learner, small tasks and networks; solvers: every row of the registries; iterations,
 //! polynomial: what is special to some of them; constructions, networks,
-//! probe (read-outs), ablation.
+//! probe (read-outs), ablation, patches.
 
 mod ablation;
 mod constructions;
 mod iterations;
 mod networks;
+mod patches;
 mod polynomial;
 mod probe;
 mod shared;

@@ -11,6 +11,7 @@ mod pick;
 mod query;
 mod read_out;
 mod scores;
+mod suffix;
 #[cfg(test)]
 mod tests;
 
@@ -76,6 +77,7 @@ impl Op {
             Op::ReadOut(op) => op,
             Op::MeanSquare(op) => op,
             Op::QueryAttention(op) => op,
+            Op::SuffixAttention(op) => op,
             Op::LstmQuery(op) => op,
         }
     }

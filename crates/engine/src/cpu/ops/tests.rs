@@ -1,6 +1,5 @@
 //! Every operation's gradients, for its input and its parameters, against finite differences.
 
-use crate::cpu::ablation::RowPositions;
 use crate::cpu::backward::BackwardPass;
 use crate::cpu::forward::ForwardPass;
 use crate::cpu::packed_weights::PackedWeights;
@@ -48,9 +47,8 @@ impl Trial {
             *y = random.normal("targets", i as u64);
         }
         let (plan, schedule, packed) = (&self.plan, &self.schedule, &mut PackedWeights::default());
-        let (ablations, patches, positions, profile) = (&[][..], &[][..], RowPositions::Prompt, &mut None);
-        let pass =
-            ForwardPass { plan, schedule, buffers, packed, ablations, patches, first: 0, positions, profile };
+        let (patches, profile) = (&[][..], &mut None);
+        let pass = ForwardPass { plan, schedule, buffers, packed, patches, first: 0, profile };
         pass.run(params.into(), None);
         // The loss again, in double precision, for sharper differences.
         let Some(Op::MeanSquare(square)) = self.plan.ops.last() else { unreachable!("the loss comes last") };

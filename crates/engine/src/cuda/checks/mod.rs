@@ -4,6 +4,7 @@
 mod cases;
 mod evaluation;
 mod harness;
+mod hooks;
 mod training;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::model::networks::{Mode, Network};
 pub use cases::{Case, cases, tolerance};
 pub use evaluation::parity;
 pub use harness::run_as_tests;
+pub use hooks::{hooks, hooks_on_cpu};
 pub use training::{halts, loss_curve, muon_curve, repeatable};
 
 /// One comparison.
@@ -81,7 +83,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn of(found: Result<Vec<Check>, Failure>) -> Outcome {
+    /// What became of comparisons.
+    pub fn of(found: Result<Vec<Check>, Failure>) -> Outcome {
         let checks = match found {
             Ok(checks) => checks,
             Err(failure) => return Outcome { worst: None, verdict: Err(failure) },
@@ -193,7 +196,11 @@ pub fn suite(precision: Precision) -> Vec<Named> {
     let rest = rest
         .into_iter()
         .map(|(name, check)| Named::new(name, move |device| check(device, precision).map(|c| vec![c])));
-    parities.chain(rest).collect()
+    let hooked = hooks::hooked_case();
+    let (network, shape) = (hooked.network, [hooked.batch, hooked.tokens]);
+    let hooks = Named::new("activations read and patched", move |device| hooks(device, precision))
+        .using(move |device| kernels_of(device, precision, &network, shape));
+    parities.chain(rest).chain([hooks]).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ const COMMON: &str = include_str!("common.cuh");
 const MMA: &str = include_str!("mma.cuh");
 const GELU: &str = include_str!("gelu.cuh");
 
-/// Everything with a row of the residual stream per warp or block: LayerNorm, read-in, read-out and loss, activations.
+/// Everything with a row of the residual stream per warp or block: LayerNorm, read-in, read-out and loss, activations,
+/// patches.
 pub(crate) const ROWS: &[&str] = &[
     COMMON,
     GELU,
@@ -13,6 +14,7 @@ pub(crate) const ROWS: &[&str] = &[
     include_str!("read_out.cu"),
     include_str!("activation.cu"),
     include_str!("reduce.cu"),
+    include_str!("patch.cu"),
 ];
 
 pub(crate) const ATTENTION: &[&str] = &[

@@ -59,11 +59,15 @@ const WARP_ROWS: usize = 8;
 /// A network's commands at one shape.
 pub(crate) struct Lowered {
     pub forward: Vec<Command>,
+    /// By operation of the plan: the first of its commands in `forward`; and at last their number.
+    pub starts: Vec<usize>,
     /// Empty in inference. Leaves gradients and the loss complete on the main stream.
     pub backward: Vec<Command>,
     /// By variable.
     pub values: Vec<Option<Buffer>>,
     pub memory: DeviceMemory,
+    /// Those with a row of the residual stream per warp or block.
+    pub kernels: Kernels,
 }
 
 /// Width of the residual stream.
@@ -133,9 +137,12 @@ pub(crate) fn lower(
         lowering.store(var, DType::Float)?;
     }
     let groups = graph.plan.ops().chunk_by(|a, b| matches!([a, b], [Op::LstmLayer(_), Op::LstmLayer(_)]));
+    let mut starts = Vec::new();
     for group in groups.clone() {
+        starts.extend(group.iter().map(|_| lowering.commands.len()));
         lowering.forward(group)?;
     }
+    starts.push(lowering.commands.len());
     let forward = std::mem::take(&mut lowering.commands);
     if graph.mode == Mode::Train {
         for group in groups.rev() {
@@ -144,8 +151,8 @@ pub(crate) fn lower(
         lowering.commands.push(Command::JOIN);
         lowering.reduce_partials()?;
     }
-    let Lowering { commands: backward, values, memory, .. } = lowering;
-    Ok(Lowered { forward, backward, values, memory })
+    let Lowering { commands: backward, values, memory, kernels, .. } = lowering;
+    Ok(Lowered { forward, starts, backward, values, memory, kernels })
 }
 
 struct Lowering<'a> {

@@ -7,6 +7,7 @@ use crate::error::EngineError;
 use crate::model::graph::{BlockVars, Graph, LayerCache};
 use crate::model::ops::{
     Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, Mask, Pick, QueryAttention,
+    SuffixAttention,
 };
 use crate::model::parameters::{Init, Param, ParamLayout, ParamSpec};
 use crate::model::plan::{Mode, PlanBuilder, Scope, Var};
@@ -44,11 +45,12 @@ impl Default for Gpt2Config {
     }
 }
 
-/// How tokens attend: to each other, or, for queries, to the KV cache of a prefix.
+/// How tokens attend: to each other; single queries, to the KV cache of a prefix; the last ones of a prompt, to both.
 #[derive(Clone, Copy)]
 enum Attend<'a> {
     Prompt,
     Prefix(&'a [LayerCache]),
+    Suffix(&'a [LayerCache]),
 }
 
 impl Architecture for Gpt2Config {
@@ -117,16 +119,16 @@ impl Architecture for Gpt2Config {
                 "with full attention the prefix sees the queries, so it cannot be shared".into(),
             ));
         }
-        let fits = |cache: &LayerCache| {
-            matches!(cache, LayerCache::Attention(prefix) if prefix.heads == self.heads
-                && prefix.heads * prefix.size == self.width && prefix.kind == self.attention)
-        };
-        let count = prefix.caches.len();
-        if count != self.layers || prefix.tokens > self.positions || !prefix.caches.iter().all(fits) {
-            return Err(EngineError::Unsupported("the prefix was run by another network".into()));
-        }
+        self.check_prefix(prefix)?;
         let attend = Attend::Prefix(&prefix.caches);
         Ok(self.build([prefix.batch, queries], Mode::Infer, Scope::Everything, attend))
+    }
+
+    fn suffix_graph(&self, prefix: &Graph, tokens: usize) -> Result<Graph, EngineError> {
+        self.check()?;
+        self.check_prefix(prefix)?;
+        let attend = Attend::Suffix(&prefix.caches);
+        Ok(self.build([prefix.batch, tokens], Mode::Infer, Scope::Everything, attend))
     }
 }
 
@@ -142,6 +144,18 @@ impl Gpt2Config {
         Ok(())
     }
 
+    fn check_prefix(&self, prefix: &Graph) -> Result<(), EngineError> {
+        let fits = |cache: &LayerCache| {
+            matches!(cache, LayerCache::Attention(prefix) if prefix.heads == self.heads
+                && prefix.heads * prefix.size == self.width && prefix.kind == self.attention)
+        };
+        let count = prefix.caches.len();
+        if count != self.layers || prefix.tokens > self.positions || !prefix.caches.iter().all(fits) {
+            return Err(EngineError::Unsupported("the prefix was run by another network".into()));
+        }
+        Ok(())
+    }
+
     fn build(&self, [batch, tokens]: [usize; 2], mode: Mode, scope: Scope, attend: Attend) -> Graph {
         let layout = ParamLayout::new(self.params());
         let pair = |name: &str| weight_and_bias(&layout, name);
@@ -151,7 +165,8 @@ impl Gpt2Config {
         let table = own(&layout, "wpe.weight");
         let positions = match attend {
             Attend::Prompt => Epilogue::Positions { table, tokens },
-            Attend::Prefix(_) => Epilogue::QueryPosition { table },
+            // a suffix is run from a block on, so that nothing is read in
+            Attend::Prefix(_) | Attend::Suffix(_) => Epilogue::QueryPosition { table },
         };
         let mut x = plan.result(rows * e);
         Linear::add(&mut plan, input, pair("read_in"), true, [rows, self.features, e], positions, x);
@@ -168,11 +183,12 @@ impl Gpt2Config {
             let pair = |name: &str| pair(&format!("h.{layer}.{name}"));
             let block = Block { config: self, pair: &pair, layer, batch, tokens, every };
             // x = x + attn(ln_1(x)); x = x + mlp(ln_2(x))
-            let resid_pre = block.at_query_rows(&mut plan, x);
-            let (z, resid_mid, cache) = block.attention_block(&mut plan, x, resid_pre, attend);
+            let (resid_pre, adds_to) = (x, block.at_query_rows(&mut plan, x));
+            let (z, resid_mid, cache) = block.attention_block(&mut plan, x, adds_to, attend);
             let (mlp_hidden, resid_post) = block.mlp_block(&mut plan, resid_mid);
             x = resid_post;
-            blocks.push(BlockVars { resid_pre, z, resid_mid, mlp_hidden, resid_post, heads: self.heads });
+            let heads = self.heads;
+            blocks.push(BlockVars { resid_pre, adds_to, z, resid_mid, mlp_hidden, resid_post, heads });
             caches.extend(cache);
             hidden.push(x);
         }
@@ -208,12 +224,12 @@ impl Block<'_> {
         }
     }
 
-    /// z of attn(ln_1(x)), resid_mid = resid_pre + attn(ln_1(x)), and what queries after this prompt need.
+    /// z of attn(ln_1(x)), resid_mid = adds_to + attn(ln_1(x)), and what queries after this prompt need.
     fn attention_block(
         &self,
         plan: &mut PlanBuilder,
         x: Var,
-        resid_pre: Var,
+        adds_to: Var,
         attend: Attend,
     ) -> (Var, Var, Option<LayerCache>) {
         let &Block { config, pair, batch, tokens, every, .. } = self;
@@ -223,7 +239,7 @@ impl Block<'_> {
         let qkv = match attend {
             // Kept in inference too: keys and values are the KV cache.
             Attend::Prompt => plan.result(rows * 3 * e),
-            Attend::Prefix(_) => plan.temporary("qkv", rows * 3 * e),
+            Attend::Prefix(_) | Attend::Suffix(_) => plan.temporary("qkv", rows * 3 * e),
         };
         Linear::add(plan, normed, pair("attn.c_attn"), false, [rows, e, 3 * e], Epilogue::None, qkv);
         let z = plan.temporary("z", query_rows * e);
@@ -233,16 +249,19 @@ impl Block<'_> {
                 let op = Attention::add(plan, qkv, config.attention, shape, every, z);
                 Some(LayerCache::Attention(op))
             }
-            Attend::Prefix(caches) => {
+            Attend::Prefix(caches) | Attend::Suffix(caches) => {
                 let LayerCache::Attention(prefix) = caches[self.layer] else {
-                    unreachable!("checked by `query_graph`")
+                    unreachable!("checked by `check_prefix`")
                 };
-                QueryAttention::add(plan, qkv, prefix, tokens, z);
+                match attend {
+                    Attend::Suffix(_) => SuffixAttention::add(plan, qkv, prefix, tokens, z),
+                    _ => QueryAttention::add(plan, qkv, prefix, tokens, z),
+                }
                 None
             }
         };
         let resid_mid = plan.temporary("resid_mid", query_rows * e);
-        let add = Epilogue::Add(resid_pre);
+        let add = Epilogue::Add(adds_to);
         Linear::add(plan, z, pair("attn.c_proj"), false, [query_rows, e, e], add, resid_mid);
         (z, resid_mid, cache)
     }

@@ -47,6 +47,13 @@ trait Architecture {
 
     /// Plans queries after a prefix.
     fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError>;
+
+    /// Plans the last tokens of prompts.
+    fn suffix_graph(&self, _prefix: &Graph, _tokens: usize) -> Result<Graph, EngineError> {
+        Err(EngineError::Unsupported(
+            "only a Transformer has blocks with named activations, and computes some tokens without those before".into(),
+        ))
+    }
 }
 
 impl Network {
@@ -117,6 +124,26 @@ impl Network {
     pub fn query_graph(&self, prefix: &Graph, queries: usize) -> Result<Graph, EngineError> {
         positive("queries", queries)?;
         self.architecture().query_graph(prefix, queries)
+    }
+
+    /// Plans the last `tokens` tokens of prompts that `prefix` is the graph of, to be run from a block on. A prediction stands at every
+    /// token.
+    pub fn suffix_graph(&self, prefix: &Graph, tokens: usize) -> Result<Graph, EngineError> {
+        let most = prefix.tokens;
+        if !(1..=most).contains(&tokens) {
+            return Err(EngineError::Unsupported(format!("the last {tokens} tokens; accepted: 1 to {most}")));
+        }
+        if self.sees_later_tokens() && tokens < most {
+            return Err(EngineError::Unsupported(format!(
+                "the last {tokens} tokens, but those before see them; accepted: all {most}"
+            )));
+        }
+        self.architecture().suffix_graph(prefix, tokens)
+    }
+
+    /// Whether a token sees those after it.
+    pub fn sees_later_tokens(&self) -> bool {
+        self.architecture().sees_later_tokens()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Attention over all heads of all prompts, as one operation; and that of single queries after a shared prefix.
+//! Attention over all heads of all prompts, as one operation; that of single queries after a shared prefix, and of the last
+//! tokens of prompts.
 
 use super::Op;
 use crate::model::plan::{Mode, PlanBuilder, Var};
@@ -119,5 +120,25 @@ impl QueryAttention {
     /// Adds the operation to a plan, writing to `out`.
     pub fn add(plan: &mut PlanBuilder, qkv: Var, prefix: Attention, queries: usize, out: Var) {
         plan.push(Op::QueryAttention(Self { qkv, prefix, out, queries }));
+    }
+}
+
+/// Attention of the last tokens of prompts `[batch, tokens]` over the KV cache of a run over whole prompts, and over themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct SuffixAttention {
+    /// Queries, keys and values of these tokens, `[batch, tokens, 3·heads·size]`.
+    pub qkv: Var,
+    /// The same layer in the plan of the whole prompts, whose keys and values are the cache.
+    pub prefix: Attention,
+    /// Output z `[batch, tokens, heads·size]`.
+    pub out: Var,
+    /// Tokens per prompt, its last ones.
+    pub tokens: usize,
+}
+
+impl SuffixAttention {
+    /// Adds the operation to a plan, writing to `out`.
+    pub fn add(plan: &mut PlanBuilder, qkv: Var, prefix: Attention, tokens: usize, out: Var) {
+        plan.push(Op::SuffixAttention(Self { qkv, prefix, out, tokens }));
     }
 }

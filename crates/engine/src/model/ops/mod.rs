@@ -11,6 +11,7 @@
 //! | [`ReadOut`] | predictions at the x tokens | dx, dw, db |
 //! | [`MeanSquare`] | mean squared error | dpredictions |
 //! | [`QueryAttention`], [`LstmQuery`] | single tokens after a shared prefix | none |
+//! | [`SuffixAttention`] | the last tokens of prompts after those before | none |
 
 mod attention;
 mod layer_norm;
@@ -18,7 +19,7 @@ mod linear;
 mod lstm;
 mod read_out;
 
-pub use attention::{Attention, AttentionKind, Mask, QueryAttention, Weighting};
+pub use attention::{Attention, AttentionKind, Mask, QueryAttention, SuffixAttention, Weighting};
 pub use layer_norm::LayerNorm;
 pub use linear::{Activation, Epilogue, Linear};
 pub use lstm::{LstmLayer, LstmQuery};
@@ -39,6 +40,7 @@ pub enum Op {
     ReadOut(ReadOut),
     MeanSquare(MeanSquare),
     QueryAttention(QueryAttention),
+    SuffixAttention(SuffixAttention),
     LstmQuery(LstmQuery),
 }
 
@@ -66,6 +68,7 @@ impl Op {
             Op::ReadOut(op) => ("read-out", op.x, op.out),
             Op::MeanSquare(op) => ("mean square", op.predictions, op.out),
             Op::QueryAttention(op) => ("query attention", op.qkv, op.out),
+            Op::SuffixAttention(op) => ("suffix attention", op.qkv, op.out),
             Op::LstmQuery(op) => ("lstm query", op.x, op.out),
         }
     }

@@ -5,7 +5,7 @@ use crate::analyses::kit::prelude::*;
 use crate::data::seed::Seed;
 use crate::findings::numbers::roughly;
 use crate::findings::{Figure, Table};
-use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, MeanOutputs, Part, Probed, Replacement};
+use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, Outputs, Part, Probed, Replacement};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -110,7 +110,7 @@ impl Ablations {
     pub fn measure(opened: &LoadedProbe, count: usize, tell: &(dyn Fn(&str) + Sync)) -> Result<Ablations> {
         let (task, probed, seed) = (opened.task.build()?, &opened.probed, Seed(opened.seed));
         tell("measuring what each part says on average");
-        let means = MeanOutputs::measure(probed.weights(), &task, seed, MEAN_PROMPTS)?;
+        let means = Outputs::of_parts(probed.weights(), &task, seed, MEAN_PROMPTS)?;
         let look =
             |on: &Evaluation, part, with| on.look(&probed.ablated(&[Ablation { part, with }], Some(&means))?);
         let all = Evaluation::new(&task, seed, count)?;
