@@ -54,6 +54,13 @@ fn check_splices(layers: usize, splices: &[(usize, usize)]) -> Result<()> {
     }
 }
 
+/// Tokens of prompts up to the last x, the query: its label is not read.
+pub(crate) fn up_to_query(prompts: &Prompts, features: usize) -> Vec<f32> {
+    let (prompt, read) = (2 * prompts.points() * features, (2 * prompts.points() - 1) * features);
+    let all = tokens(prompts, features);
+    all.chunks_exact(prompt).flat_map(|prompt| prompt[..read].iter().copied()).collect()
+}
+
 /// A network built for prompts that end with their query, and run on them.
 pub(crate) fn run_to_query(weights: &Weights, prompts: &Prompts, mode: Mode) -> Result<Runner> {
     let network = &weights.network;
@@ -65,11 +72,7 @@ pub(crate) fn run_to_query(weights: &Weights, prompts: &Prompts, mode: Mode) -> 
         )));
     }
     let mut runner = network.runner(count, 2 * points - 1, mode)?;
-    let all = tokens(prompts, features);
-    // the query's label is not read
-    let prompts = all.chunks_exact(2 * points * features);
-    let read: Vec<f32> = prompts.flat_map(|p| p[..(2 * points - 1) * features].iter().copied()).collect();
-    runner.set_tokens(&read)?;
+    runner.set_tokens(&up_to_query(prompts, features))?;
     runner.forward(weights.for_passes());
     Ok(runner)
 }

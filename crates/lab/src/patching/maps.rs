@@ -9,10 +9,11 @@ use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::networks::Weights;
 use crate::networks::devices::Device;
-use crate::networks::{Weights, tokens};
 use crate::probe::per_thread;
 use crate::stats::{Estimate, bootstrap};
+use crate::streams::{answers, run_to_query};
 
 /// Prompts that a thread patches together.
 const GROUP: usize = 8;
@@ -126,13 +127,6 @@ pub(super) fn check(weights: &Weights, prompts: &Prompts, donors: &Prompts, plac
     Ok(())
 }
 
-/// Tokens of prompts up to the last x, the query.
-pub(super) fn up_to_query(prompts: &Prompts, features: usize) -> Vec<f32> {
-    let (prompt, read) = (2 * prompts.points() * features, (2 * prompts.points() - 1) * features);
-    let all = tokens(prompts, features);
-    all.chunks_exact(prompt).flat_map(|prompt| prompt[..read].iter().copied()).collect()
-}
-
 /// A few prompts and their donors, both run once.
 struct Group<'a> {
     weights: &'a Weights,
@@ -144,28 +138,17 @@ struct Group<'a> {
 
 impl<'a> Group<'a> {
     fn new(weights: &'a Weights, [prompts, donors]: [Prompts; 2]) -> Result<Group<'a>> {
-        let (count, points) = (prompts.count(), prompts.points());
-        let network = &weights.network;
-        // the query is the last token; donors keep what is inside their layers
-        let run = |of: &Prompts, mode: Mode| -> Result<Runner> {
-            let mut runner = network.runner(count, 2 * points - 1, mode)?;
-            runner.set_tokens(&up_to_query(of, network.features()))?;
-            runner.forward(weights.for_passes());
-            Ok(runner)
-        };
-        let (base, donor) = (run(&prompts, Mode::Infer)?, run(&donors, Mode::Train)?);
-        Ok(Group { weights, base, donor, count, pairs: points - 1 })
-    }
-
-    fn answers(&self, runner: &Runner) -> Vec<f64> {
-        let points = self.pairs + 1;
-        runner.predictions().chunks_exact(points).map(|of| f64::from(of[self.pairs])).collect()
+        let (count, pairs) = (prompts.count(), prompts.points() - 1);
+        // donors keep what is inside their layers
+        let base = run_to_query(weights, &prompts, Mode::Infer)?;
+        let donor = run_to_query(weights, &donors, Mode::Train)?;
+        Ok(Group { weights, base, donor, count, pairs })
     }
 
     fn all(self, part: Part, places: &[Place]) -> Result<Patched> {
         let (network, rows) = (&self.weights.network, 2 * self.pairs + 1);
         let mut all = Patched::empty(network.layers(), places.len());
-        (all.base, all.donor) = (self.answers(&self.base), self.answers(&self.donor));
+        (all.base, all.donor) = (answers(&self.base), answers(&self.donor));
         for (at, place) in places.iter().enumerate() {
             let tokens = place.tokens(self.pairs);
             // nothing changes before the first token that is patched, unless tokens see those after them

@@ -9,13 +9,14 @@ use engine::cuda::{self, CudaRunner, Precision};
 use engine::model::hooks::{Site, SiteKind};
 use engine::model::networks::Mode;
 
-use super::maps::{check, up_to_query};
+use super::maps::check;
 use super::{Part, Patched, Place};
 use crate::data::prompts::Prompts;
 use crate::error::Result;
 use crate::interrupt;
 use crate::networks::Weights;
 use crate::networks::devices::Device;
+use crate::streams::up_to_query;
 
 /// Prompts that run together with their donors.
 const GROUP: usize = 256;

@@ -16,7 +16,7 @@ pub enum ReadOutKind {
     /// A matrix and a bias, in closed form.
     #[default]
     Affine,
-    /// An MLP with one hidden layer, by Adam.
+    /// An MLP with one hidden layer beside that, by Adam.
     Mlp,
 }
 
@@ -24,7 +24,7 @@ impl ReadOutKind {
     /// Both, with their names and what they are.
     pub const ALL: [(ReadOutKind, &str, &str); 2] = [
         (ReadOutKind::Affine, "affine", "A matrix and a bias, in closed form"),
-        (ReadOutKind::Mlp, "mlp", "An MLP with one hidden layer of 128 units"),
+        (ReadOutKind::Mlp, "mlp", "An MLP with one hidden layer of 128 units beside the matrix"),
     ];
 
     /// Fits to features `[n, p]` and targets `[n, q]`, and predicts from each of `asked` `[·, p]`.
@@ -35,13 +35,15 @@ impl ReadOutKind {
         asked: &[&Array2<f64>],
         seed: Seed,
     ) -> Result<Vec<Array2<f64>>> {
-        match self {
-            ReadOutKind::Affine => {
-                let weights = affine(features, targets)?;
-                Ok(asked.iter().map(|asked| with_one(asked).dot(&weights)).collect())
-            }
-            ReadOutKind::Mlp => Ok(Mlp::fit(features, targets, seed).predict_all(asked)),
+        let weights = affine(features, targets)?;
+        let affine = |features: &Array2<f64>| with_one(features).dot(&weights);
+        let mut found: Vec<Array2<f64>> = asked.iter().map(|asked| affine(asked)).collect();
+        if self == ReadOutKind::Mlp {
+            let left = targets - &affine(features);
+            let more = Mlp::fit(features, &left, seed).predict_all(asked);
+            found.iter_mut().zip(more).for_each(|(found, more)| *found += &more);
         }
+        Ok(found)
     }
 }
 
@@ -74,8 +76,8 @@ fn affine(features: &Array2<f64>, targets: &Array2<f64>) -> Result<Array2<f64>> 
 /// Hidden units, passes over the rows, rows in a batch, and the first step size, which falls to nothing along half a cosine.
 const HIDDEN: usize = 128;
 const EPOCHS: usize = 24;
-const BATCH: usize = 256;
-const RATE: f32 = 2e-3;
+const BATCH: usize = 128;
+const RATE: f32 = 3e-3;
 
 /// outer · tanh(inner · h + bias) + outer_bias on standardised features and targets, in single precision.
 struct Mlp {
@@ -244,6 +246,6 @@ mod tests {
         };
         let (affine, mlp) = (left(ReadOutKind::Affine), left(ReadOutKind::Mlp));
         assert!(affine[0] < 1e-12 && affine[1] > 0.9, "{affine:?}");
-        assert!(mlp[0] < 0.01 && mlp[1] < 0.1, "{mlp:?}");
+        assert!(mlp[0] < 0.005 && mlp[1] < 0.1, "{mlp:?}");
     }
 }

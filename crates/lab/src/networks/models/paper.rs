@@ -28,12 +28,15 @@ pub struct PaperNetwork {
 pub const MINIATURE: &str = "miniature";
 /// How the names of fast experiments end, and of networks by them that lie beside the paper's own.
 const FAST: &str = "-fast";
+/// How the names of networks by the paper's recipe end that do not stand for their row yet: the widths of R6 are judged together.
+const PAPER: &str = "-paper";
 
 impl PaperNetwork {
-    /// The experiment that trains it in minutes: what `--from-scratch` runs.
+    /// The experiment that trains it, in minutes where there is such a recipe: what `--from-scratch` runs.
     pub fn experiment(&self) -> String {
-        match self.name.strip_suffix(FAST) {
-            None if self.name != MINIATURE => format!("{}{FAST}", self.name),
+        match (self.name.strip_suffix(FAST), self.name.strip_suffix(PAPER)) {
+            (_, Some(name)) => name.to_string(),
+            (None, None) if self.name != MINIATURE => format!("{}{FAST}", self.name),
             _ => self.name.to_string(),
         }
     }
@@ -88,6 +91,7 @@ pub const NETWORKS: &[PaperNetwork] = &[
     isotropic("r4-fast", "r4 by the fast recipe, with Muon"),
     isotropic("r5", "Transformer of 24 layers and 8 heads"),
     isotropic("r6-8", "Transformer of 1 head, 8 wide"),
+    isotropic("r6-8-paper", "r6-8 by the paper's recipe"),
     isotropic("r6-16", "Transformer of 1 head, 16 wide"),
     isotropic("r6-32", "Transformer of 1 head, 32 wide"),
     isotropic("r6-64", "Transformer of 1 head, 64 wide"),

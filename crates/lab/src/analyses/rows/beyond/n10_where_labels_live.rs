@@ -17,23 +17,32 @@ pub const ROWS: &[Analysis] = &[Analysis {
               tokens or the query, and the rest is computed from there. The answer goes to that of the other labels as far as \
               those tokens hold what was read of them. The theorem's construction builds its matrix from the inputs and reads \
               the labels at the end: it would keep them in the y tokens up to its last layers.",
-    needs: &["r1", "r2", "r3", "r4"],
+    needs: &["r1", "r1-seed1", "r2", "r3", "r4"],
     cost: Cost::Minutes,
     run,
     ..Analysis::BEYOND
 }];
 
 /// Pairs before the query.
-const PAIRS: usize = 30;
+pub(super) const PAIRS: usize = 30;
 /// Prompts, each with a donor.
 const PATCHED: usize = 32;
 
+/// The networks that are asked, here and in N11: names in ids and in words. The second is of another recipe and seed.
+pub(super) const NETWORKS: [(&str, &str, Setting); 5] = [
+    ("r1", "R1", ISOTROPIC),
+    ("r1-muon", "R1 by Muon", Setting { network: "r1-seed1", ..ISOTROPIC }),
+    ("r2", "R2", SKEWED),
+    ("r3", "R3", NOISY),
+    ("r4", "R4", ONE_HEAD),
+];
+/// Other numbers of pairs, for R1.
+const OTHERS: [usize; 3] = [10, 20, 40];
+
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
-    let networks =
-        [("r1", "R1", &ISOTROPIC), ("r2", "R2", &SKEWED), ("r3", "R3", &NOISY), ("r4", "R4", &ONE_HEAD)];
     let mut panels: Vec<Panel> = Vec::new();
-    for (id, words, setting) in networks {
-        let found = maps(lab, setting, Donor::Labels)?;
+    for (id, words, setting) in &NETWORKS {
+        let found = maps(lab, setting, Donor::Labels, PAIRS)?;
         let at = |place: Place| found.at(place).expect("a role");
         let (x, y, query) = (at(Place::X), at(Place::Y), at(Place::Query));
         let largest = |of: &[Estimate]| {
@@ -72,7 +81,17 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
          these ({PATCHED} prompts, {PAIRS} pairs, 95 % bands). Labels begin in the y tokens and end in the query."
     );
     note.figure("roles", "Where labels live", caption, panels);
-    let inputs = maps(lab, &ISOTROPIC, Donor::Inputs)?;
+    let others = OTHERS
+        .iter()
+        .map(|&pairs| Ok(maps(lab, &ISOTROPIC, Donor::Labels, pairs)?.panel(&format!("{pairs} pairs"))));
+    let caption = format!("As before ({PATCHED} prompts), R1 after other numbers of pairs; d = {DIM}.");
+    note.figure(
+        "pairs",
+        "Where labels live after fewer and more pairs",
+        caption,
+        others.collect::<Result<Vec<_>>>()?,
+    );
+    let inputs = maps(lab, &ISOTROPIC, Donor::Inputs, PAIRS)?;
     let caption = format!(
         "The same for other inputs under the same function, the query included ({PATCHED} prompts, {PAIRS} pairs): R1."
     );
@@ -80,11 +99,12 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn maps(lab: &Lab, setting: &Setting, donor: Donor) -> Result<Maps> {
+/// How far answers of a network follow donors, by role.
+pub(super) fn maps(lab: &Lab, setting: &Setting, donor: Donor, pairs: usize) -> Result<Maps> {
     let opened = lab.opened(setting.network)?;
     lab.say(&format!("patching {}", setting.network));
     let Data { function, inputs, dim, .. } = setting.data;
-    let task = Task::new(function, inputs, dim, PAIRS + 1)?;
+    let task = Task::new(function, inputs, dim, pairs + 1)?;
     let (prompts, donors) = donor.pairs(&task, lab.seed, lab.count.min(PATCHED));
     Maps::of(opened.probed.weights(), [&prompts, &donors], Part::Stream, Place::ROLES.to_vec(), lab.seed)
 }

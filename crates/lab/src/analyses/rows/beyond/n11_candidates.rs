@@ -1,17 +1,16 @@
 //! N11: which candidate does what a trained network does inside? Where labels live and what the states hold, of Transformers
 //! built by hand and then of trained ones.
 
-use super::n10_where_labels_live::maps;
-use super::n11_tests::{Inside, TESTS, cell, verdict};
+use super::n10_where_labels_live::{NETWORKS, PAIRS, maps};
+use super::n11_tests::{Inside, Says, TESTS, Test, cell, verdict};
 use crate::analyses::kit::prelude::*;
-use crate::analyses::kit::setting::{NOISY, ONE_HEAD, SKEWED};
 use crate::constructions::{
     Constructed, Construction, Recipe, Start, Variant, build, build_causal, label_bound, step_limit,
 };
 use crate::data::seed::Seed;
 use crate::networks::Weights;
 use crate::patching::{Donor, Maps, Part, Patched, Place, Splice, splices};
-use crate::states::{Decoded, Options, Quantity, ReadOutKind, Role, States};
+use crate::states::{Options, Quantity, ReadOutKind, Role, States};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -23,7 +22,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               labels are read bit by bit, whether the y tokens hold residuals, whether inputs are transformed by an approximate \
               inverse T_k of S at the y tokens and at the query, and by how many iterations the answer grows per layer. The same \
               numbers of a trained network refute a candidate where they differ by more than a margin that was set beforehand.",
-    needs: &["r1", "r2", "r3", "r4"],
+    needs: &["r1", "r1-seed1", "r2", "r3", "r4"],
     cost: Cost::Minutes,
     run,
     ..Analysis::BEYOND
@@ -91,10 +90,9 @@ struct Built {
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let built = CANDIDATES.iter().map(|c| Built::of(c, lab)).collect::<Result<Vec<_>>>()?;
     calibration(lab, note, &built)?;
-    let networks =
-        [("r1", "R1", &ISOTROPIC), ("r2", "R2", &SKEWED), ("r3", "R3", &NOISY), ("r4", "R4", &ONE_HEAD)];
+    let mut late = Estimate::NONE;
     let mut found: Vec<(&str, Inside)> = Vec::new();
-    for (id, words, setting) in networks {
+    for (id, words, setting) in &NETWORKS {
         let (states, inside) = inside_of(lab, setting)?;
         for (test, value) in TESTS.iter().zip(inside.values) {
             let bound = if test.id == "read-gradually" { AtLeast(0.25) } else { Bound::None };
@@ -107,15 +105,16 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
                 .asks(&[setting.network])
                 .says(test.says)
                 .ours(ours)
-                .figure(if id == "r1" { "states" } else { "verdicts" });
+                .figure("states");
         }
-        if id == "r1" {
+        if *id == "r1" {
             shown(note, &states);
             spliced(lab, note, setting, &built)?;
+            late = order(lab, note, setting)?;
         }
         found.push((words, inside));
     }
-    verdicts(note, &built, &found);
+    verdicts(note, &built, &found, late);
     Ok(())
 }
 
@@ -202,7 +201,8 @@ impl Built {
         if past.values[0].value.is_nan() { all } else { past }
     }
 
-    /// Share of the iterations after which the y tokens hold what they should, read best at that very iteration.
+    /// Share of the iterations after which the y tokens hold what they should, read best at that very iteration; those are asked
+    /// after which there is something left to read.
     fn as_theory_says(&self) -> f64 {
         let holds = self.candidate.holds;
         // the theorem's x columns hold it, and hand it to the y columns after the last iteration
@@ -212,14 +212,18 @@ impl Built {
         };
         let before = self.construction.before + usize::from(self.candidate.variant == Variant::Paper);
         // once it has converged, later iterations are as good
-        let right = (first..=last).filter(|&k| {
+        let at = |k: usize| {
             let (layer, step) = (before + k, Some(k as u64));
+            self.own.of_quantity(Role::Y, holds).find(move |d| d.layer == layer && d.step == step)
+        };
+        let there: Vec<usize> = (first..=last).filter(|&k| at(k).is_some_and(|d| !d.faint)).collect();
+        let right = there.iter().filter(|&&k| {
+            let layer = before + k;
             let at_layer = || self.own.of_quantity(Role::Y, holds).filter(move |d| d.layer == layer);
             let most = at_layer().map(|d| d.gain.value).fold(f64::NEG_INFINITY, f64::max);
-            let exact = |d: &&Decoded| d.step == step && d.gain.value >= EXACT.max(most - 1e-3);
-            at_layer().find(exact).is_some()
+            at(k).is_some_and(|d| d.gain.value >= EXACT.max(most - 1e-3))
         });
-        right.count() as f64 / (last - first + 1) as f64
+        right.count() as f64 / there.len() as f64
     }
 
     /// The largest |1 − (y + query)| over layers: what the y tokens and the query do not hold of the labels between them.
@@ -277,13 +281,13 @@ fn calibration(lab: &Lab, note: &mut Notebook, built: &[Built]) -> Result<()> {
 fn states_of(lab: &Lab, weights: &Weights, setting: &Setting) -> Result<States> {
     let Data { function, inputs, dim, points } = setting.data;
     let task = Task::new(function, inputs, dim, points)?;
-    let pairs: Vec<usize> = (5 * dim / 4..points).step_by(2).collect();
+    let pairs: Vec<usize> = (5 * dim / 4..points).collect();
     let prompts = READ.map(|count| count.min(lab.count.max(64)));
     States::of(weights, &task, &options(NEWTON.into(), prompts, &pairs, lab.seed))
 }
 
 fn inside_of(lab: &Lab, setting: &Setting) -> Result<(States, Inside)> {
-    let labels = maps(lab, setting, Donor::Labels)?;
+    let labels = maps(lab, setting, Donor::Labels, PAIRS)?;
     lab.say(&format!("reading the states of {}", setting.network));
     let states = states_of(lab, lab.opened(setting.network)?.probed.weights(), setting)?;
     let inside = Inside::of(&labels, &states);
@@ -317,7 +321,6 @@ fn shown(note: &mut Notebook, states: &States) {
 /// Layers left out and run twice: R1 beside Newton in residual form.
 fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, built: &[Built]) -> Result<()> {
     let Data { function, inputs, dim, .. } = setting.data;
-    const PAIRS: usize = 30;
     const SKIPS: [i64; 2] = [1, -1];
     let steps = Steps::range(0, 16);
     lab.say("leaving layers of r1 out");
@@ -341,11 +344,13 @@ fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, built: &[Built]) -
         .figure("splices");
     let of_skip = |skip: i64| trained[1..].iter().filter(move |s| s.skipped() == skip);
     for (id, skip, words) in [("left-out", 1, "left out"), ("run-twice", -1, "run twice")] {
-        let taken: Vec<f64> = of_skip(skip).map(|s| whole(&trained) - s.step.value).collect();
-        let mean = taken.iter().sum::<f64>() / taken.len() as f64;
-        note.claim(&format!("r1-{id}"), mean, Bound::None)
+        let mut left: Vec<f64> = of_skip(skip).map(|s| s.left).collect();
+        left.sort_by(f64::total_cmp);
+        note.claim(&format!("r1-{id}"), left[left.len() / 2], Bound::None)
             .asks(&[setting.network])
-            .says(format!("Iterations of Newton from ηI by which answers fall back when one layer is {words}; mean over layers"))
+            .says(format!(
+                "Share of the answers that the closest iteration of Newton from ηI leaves when one layer is {words}; median over layers"
+            ))
             .figure("splices");
     }
     let curve = |skip: i64, words: &str| {
@@ -380,7 +385,65 @@ fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, built: &[Built]) -
     Ok(())
 }
 
-fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)]) {
+/// Prompts, each with a donor, whose labels are patched one by one.
+const ONE_BY_ONE: usize = 12;
+/// By recursive least squares, one pair after the other, half of the last third of labels is read two thirds of the layers after
+/// half of the first third.
+const ONE_AFTER_THE_OTHER: f64 = 2.0 / 3.0;
+
+/// How much later labels of late pairs are read than those of early ones: layers between the halves of the last and of the
+/// first third of the pairs, over all layers.
+fn order(lab: &Lab, note: &mut Notebook, setting: &Setting) -> Result<Estimate> {
+    let Data { function, inputs, dim, .. } = setting.data;
+    lab.say("labels of r1, one by one");
+    let task = Task::new(function, inputs, dim, PAIRS + 1)?;
+    let (prompts, donors) = Donor::Labels.pairs(&task, lab.seed, lab.count.min(ONE_BY_ONE));
+    let places: Vec<Place> = (0..PAIRS).map(|pair| Place::Token(2 * pair + 1)).collect();
+    let opened = lab.opened(setting.network)?;
+    let found = Patched::of(opened.probed.weights(), [&prompts, &donors], Part::Stream, &places)?;
+    let layers = found.patched.len();
+    let thirds = [0..PAIRS / 3, PAIRS / 3..2 * PAIRS / 3, 2 * PAIRS / 3..PAIRS];
+    let curve = |third: &std::ops::Range<usize>, chosen: &[usize]| -> Vec<f64> {
+        let way = |b: usize| found.donor[b] - found.base[b];
+        let whole: f64 = chosen.iter().map(|&b| way(b) * way(b)).sum();
+        let at = |layer: usize| {
+            let of_token = |token: &Vec<f64>| -> f64 {
+                chosen.iter().map(|&b| (token[b] - found.base[b]) * way(b)).sum()
+            };
+            found.patched[layer][third.clone()].iter().map(of_token).sum::<f64>() / whole
+        };
+        (0..layers).map(at).collect()
+    };
+    // the layer before which half of what was there at first is left
+    let half = |curve: &[f64]| -> f64 {
+        let below = curve.iter().position(|v| *v < curve[0] / 2.0).unwrap_or(curve.len() - 1).max(1);
+        let (above, at) = (curve[below - 1], curve[below]);
+        below as f64 + ((above - curve[0] / 2.0) / (above - at)).clamp(0.0, 1.0)
+    };
+    let late = bootstrap(lab.seed, found.base.len(), |chosen| {
+        (half(&curve(&thirds[2], chosen)) - half(&curve(&thirds[0], chosen))) / layers as f64
+    });
+    let everyone: Vec<usize> = (0..found.base.len()).collect();
+    let names = ["first third of the pairs", "second third", "last third"];
+    let curves = thirds.iter().zip(names).map(|(third, name)| {
+        let points = curve(third, &everyone).into_iter().enumerate().map(|(l, v)| ((l + 1) as f64, v));
+        Series::new(name, points.collect()).markers()
+    });
+    let panel = LinesPanel::new(Axis::linear("layer"), Axis::linear("share of the way"), curves);
+    let caption = format!(
+        "How far answers of R1 follow other labels in single y tokens, summed over each third of the {PAIRS} pairs ({ONE_BY_ONE} prompts). \
+         Recursive least squares would read one third after the other."
+    );
+    note.figure("order", "Are labels read one after the other?", caption, [panel]);
+    note.claim("r1-order", late, AtMost(0.2))
+        .asks(&[setting.network])
+        .says("How much later the last third of the labels is read than the first: layers between the halves of both, over all layers")
+        .ours("All labels are read at the same layers; one after the other it would be 2/3")
+        .figure("order");
+    Ok(late)
+}
+
+fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)], late: Estimate) {
     let columns = ["candidate"].map(String::from).into_iter();
     let columns = columns.chain(TESTS.iter().map(|t| t.words.to_string()));
     let columns = columns.chain(found.iter().map(|(words, _)| format!("{words}: verdict")));
@@ -395,6 +458,7 @@ fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)]) {
         row.extend(found.iter().map(|(_, inside)| verdict(inside, b.expected()).0));
         rows.push(row);
     }
+    rows.push(one_after_the_other(found.len(), late));
     for (words, inside) in found {
         let mut row = vec![words.to_string()];
         row.extend(inside.values.iter().map(|e| if e.value.is_nan() { "–".into() } else { e.cell(2) }));
@@ -410,4 +474,19 @@ fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)]) {
         margins.join(", ")
     );
     note.table("verdicts", "Verdict per candidate", caption, columns, rows);
+}
+
+/// The candidate that is not built: a division for each pair is not exact in these layers, and pairs are read one per layer.
+fn one_after_the_other(networks: usize, late: Estimate) -> Vec<String> {
+    let test = Test { id: "order", words: "order of reading", says: "", margin: Some(0.25) };
+    let said = match test.says_of(late, ONE_AFTER_THE_OTHER) {
+        Says::Refutes => "refuted by: order of reading",
+        Says::Agrees => "fits",
+        Says::Open | Says::Nothing => "cannot be told",
+    };
+    let mut row = vec!["recursive least squares on innovations".to_string()];
+    row.extend(TESTS.iter().map(|_| "–".to_string()));
+    row.push(said.into());
+    row.extend((1..networks).map(|_| "not asked".to_string()));
+    row
 }
