@@ -121,6 +121,13 @@ pub enum Place {
     Query,
     /// One token, from 0.
     Token(usize),
+    /// The y tokens of pairs number `first` to before `end`, from 0.
+    Labels {
+        /// See above.
+        first: usize,
+        /// See above.
+        end: usize,
+    },
 }
 
 impl Place {
@@ -134,6 +141,7 @@ impl Place {
             Place::Y => (0..pairs).map(|i| 2 * i + 1).collect(),
             Place::Query => vec![2 * pairs],
             Place::Token(token) => vec![token],
+            Place::Labels { first, end } => (first..end).map(|i| 2 * i + 1).collect(),
         }
     }
 }
@@ -146,6 +154,7 @@ impl fmt::Display for Place {
             Place::Query => f.write_str("query"),
             Place::Token(token) if token % 2 == 0 => write!(f, "x{}", token / 2 + 1),
             Place::Token(token) => write!(f, "y{}", token / 2 + 1),
+            Place::Labels { first, end } => write!(f, "y{} to y{end}", first + 1),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::patching::{Donor, Maps, Part, Place};
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N10",
     order: 95,
-    seconds: 16.1,
+    seconds: 18.0,
     title: "Where do the labels live, layer by layer?",
     summary: "Two learners that answer alike may compute differently. A query is answered after 30 pairs; then the residual stream \
               before a layer is taken from a run on the same inputs with labels of another function, at the x tokens, the y \

@@ -16,7 +16,7 @@ use crate::states::{Options, Quantity, ReadOutKind, Role, States};
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N11",
     order: 97,
-    seconds: 40.0,
+    seconds: 42.0,
     title: "Which candidate computes as a trained network does?",
     summary: "Candidates are built as weights that are exactly their algorithms. Five numbers are measured inside of each: whether \
               labels are read bit by bit, whether the y tokens hold residuals, whether inputs are transformed by an approximate \
@@ -385,8 +385,8 @@ fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, built: &[Built]) -
     Ok(())
 }
 
-/// Prompts, each with a donor, whose labels are patched one by one.
-const ONE_BY_ONE: usize = 12;
+/// Prompts, each with a donor, whose labels are patched in three parts.
+const IN_PARTS: usize = 64;
 /// By recursive least squares, one pair after the other, half of the last third of labels is read two thirds of the layers after
 /// half of the first third.
 const ONE_AFTER_THE_OTHER: f64 = 2.0 / 3.0;
@@ -395,24 +395,21 @@ const ONE_AFTER_THE_OTHER: f64 = 2.0 / 3.0;
 /// first third of the pairs, over all layers.
 fn order(lab: &Lab, note: &mut Notebook, setting: &Setting) -> Result<Estimate> {
     let Data { function, inputs, dim, .. } = setting.data;
-    lab.say("labels of r1, one by one");
+    lab.say("labels of r1, early and late ones");
     let task = Task::new(function, inputs, dim, PAIRS + 1)?;
-    let (prompts, donors) = Donor::Labels.pairs(&task, lab.seed, lab.count.min(ONE_BY_ONE));
-    let places: Vec<Place> = (0..PAIRS).map(|pair| Place::Token(2 * pair + 1)).collect();
+    let (prompts, donors) = Donor::Labels.pairs(&task, lab.seed, lab.count.min(IN_PARTS));
+    let third = |part: usize| Place::Labels { first: part * PAIRS / 3, end: (part + 1) * PAIRS / 3 };
     let opened = lab.opened(setting.network)?;
-    let found = Patched::of(opened.probed.weights(), [&prompts, &donors], Part::Stream, &places)?;
+    let found =
+        Patched::of(opened.probed.weights(), [&prompts, &donors], Part::Stream, &[0, 1, 2].map(third))?;
     let layers = found.patched.len();
-    let thirds = [0..PAIRS / 3, PAIRS / 3..2 * PAIRS / 3, 2 * PAIRS / 3..PAIRS];
-    let curve = |third: &std::ops::Range<usize>, chosen: &[usize]| -> Vec<f64> {
+    let curve = |third: usize, chosen: &[usize]| -> Vec<f64> {
         let way = |b: usize| found.donor[b] - found.base[b];
         let whole: f64 = chosen.iter().map(|&b| way(b) * way(b)).sum();
-        let at = |layer: usize| {
-            let of_token = |token: &Vec<f64>| -> f64 {
-                chosen.iter().map(|&b| (token[b] - found.base[b]) * way(b)).sum()
-            };
-            found.patched[layer][third.clone()].iter().map(of_token).sum::<f64>() / whole
+        let along = |layer: &Vec<Vec<f64>>| -> f64 {
+            chosen.iter().map(|&b| (layer[third][b] - found.base[b]) * way(b)).sum()
         };
-        (0..layers).map(at).collect()
+        found.patched.iter().map(|layer| along(layer) / whole).collect()
     };
     // the layer before which half of what was there at first is left
     let half = |curve: &[f64]| -> f64 {
@@ -421,18 +418,17 @@ fn order(lab: &Lab, note: &mut Notebook, setting: &Setting) -> Result<Estimate> 
         below as f64 + ((above - curve[0] / 2.0) / (above - at)).clamp(0.0, 1.0)
     };
     let late = bootstrap(lab.seed, found.base.len(), |chosen| {
-        (half(&curve(&thirds[2], chosen)) - half(&curve(&thirds[0], chosen))) / layers as f64
+        (half(&curve(2, chosen)) - half(&curve(0, chosen))) / layers as f64
     });
     let everyone: Vec<usize> = (0..found.base.len()).collect();
     let names = ["first third of the pairs", "second third", "last third"];
-    let curves = thirds.iter().zip(names).map(|(third, name)| {
+    let curves = names.into_iter().enumerate().map(|(third, name)| {
         let points = curve(third, &everyone).into_iter().enumerate().map(|(l, v)| ((l + 1) as f64, v));
         Series::new(name, points.collect()).markers()
     });
     let panel = LinesPanel::new(Axis::linear("layer"), Axis::linear("share of the way"), curves);
     let caption = format!(
-        "How far answers of R1 follow other labels in single y tokens, summed over each third of the {PAIRS} pairs ({ONE_BY_ONE} prompts). \
-         Recursive least squares would read one third after the other."
+        "How far answers of R1 follow other labels in the y tokens of each third of the {PAIRS} pairs ({IN_PARTS} prompts). Recursive least squares would read one third after the other."
     );
     note.figure("order", "Are labels read one after the other?", caption, [panel]);
     note.claim("r1-order", late, AtMost(0.2))
