@@ -55,6 +55,42 @@ fn reports_are_written_whole() {
 }
 
 #[test]
+fn states_are_read_and_read_again_from_their_plan() {
+    let (dir, run) = trained();
+    let (at, run) = (dir.path(), run.to_str().unwrap());
+    let line = format!("probe {run} --state --steps 0..=3 --prompts 64 --out states");
+    says(&done(at, &line), &["its stream explains at most", "shuffled", "selectivity"]);
+    for name in
+        ["figures/gains.svg", "figures/steps.png", "figures/maps.csv", "tables/controls.csv", "plan.toml"]
+    {
+        assert!(at.join("states").join(name).is_file(), "{name}");
+    }
+    done(at, "probe --state --plan states/plan.toml --out again");
+    assert_eq!(read(at.join("states/result.json")), read(at.join("again/result.json")));
+
+    done(at, "construct gd++ --iterations 3 --dim 3 --points 6 --out w.safetensors");
+    let built =
+        done_json(at, "probe construct:w.safetensors --state --read-out mlp --prompts 64 --out built --json");
+    assert_eq!(built["algorithm"].as_str().unwrap().split(':').next(), Some("gd++"));
+    let decoded = built["decoded"].as_array().unwrap();
+    let residual = decoded.iter().find(|d| {
+        d["tokens"] == "y tokens" && d["quantity"] == "residual" && d["layer"] == 3 && d["step"] == 2
+    });
+    assert!(residual.unwrap()["gain"]["value"].as_f64().unwrap() > 0.95, "{residual:?}");
+
+    let state = |more: &str| format!("probe {run} --state --out o {more}");
+    refused_with(at, &state("--algorithm cg"), &["cg has no closed form", "accepted: newton, gd, gd++"]);
+    refused_with(at, &state("--algorithm newtn"), &["newtn", "newton"]);
+    refused_with(at, &state("--read-out tree"), &["tree", "affine, mlp"]);
+    refused_with(at, &state("--other-inputs skewed:kapa=3"), &["kapa", "kappa"]);
+    refused_with(at, &state("--steps 5..=1"), &["5..=1"]);
+    let recorded = concat!("probe ", env!("CARGO_MANIFEST_DIR"), "/../../models/r5 --state --out o");
+    refused_with(at, recorded, &["no weights; accepted: a network with weights"]);
+    refused_with(at, "probe construct:none.safetensors --state --out o", &["none.safetensors"]);
+    assert!(!at.join("o").exists(), "nothing is half-written");
+}
+
+#[test]
 fn mistakes_are_named() {
     let (dir, run) = trained();
     let at = dir.path();

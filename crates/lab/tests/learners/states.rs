@@ -30,12 +30,12 @@ fn recipe(variant: Variant) -> Recipe {
     }
 }
 
-fn options(algorithm: String, kind: ReadOutKind) -> Options {
+fn options(algorithm: String) -> Options {
     Options {
         algorithm,
         steps: (0..=ITERATIONS as u64).collect(),
         quantities: Quantity::every(),
-        kind,
+        kind: ReadOutKind::Affine,
         prompts: [300, 100],
         pairs: vec![PAIRS],
         other_pairs: vec![],
@@ -48,7 +48,7 @@ fn options(algorithm: String, kind: ReadOutKind) -> Options {
 /// The states of a construction, read with the quantities of its own algorithm.
 fn states(construction: &Construction) -> States {
     let algorithm = Constructed::new("it", construction.clone()).solver(PAIRS);
-    States::of(construction, &task(), &options(algorithm, ReadOutKind::Affine)).unwrap()
+    States::of(construction, &task(), &options(algorithm)).unwrap()
 }
 
 /// The gain of a quantity after k iterations, at the layer that makes iteration k, and the most at any other k.
@@ -108,26 +108,6 @@ fn answers_grow_in_the_query_where_labels_are_read_at_every_layer() {
 }
 
 #[test]
-fn an_mlp_reads_what_is_not_affine() {
-    // y times x is in no stream as such, but x and y are
-    let construction = build(&recipe(Variant::Gd)).unwrap();
-    let moment = |kind| {
-        let options = Options {
-            quantities: vec![Quantity::Moment],
-            pairs: vec![1],
-            prompts: [1500, 200],
-            control: false,
-            ..options("gd:eta=0.1".into(), kind)
-        };
-        let found = States::of(&construction, &task(), &options).unwrap();
-        found.best(1, Role::Y, Quantity::Moment).unwrap().gain.value
-    };
-    // both guess from x and y alone as well as from the stream: nothing is gained
-    let (affine, mlp) = (moment(ReadOutKind::Affine), moment(ReadOutKind::Mlp));
-    assert!(affine.abs() < 0.1 && mlp.abs() < 0.5, "{affine} {mlp}");
-}
-
-#[test]
 fn a_splice_of_iterations_is_a_step() {
     let construction = build(&recipe(Variant::Residual)).unwrap();
     let prompts = task().sample(SEED, "eval", 0, 32);
@@ -166,7 +146,7 @@ fn causal_constructions_see_only_the_past() {
 fn what_cannot_be_asked_is_refused() {
     let construction = build(&recipe(Variant::Gd)).unwrap();
     let refused = |options: Options| States::of(&construction, &task(), &options).unwrap_err().to_string();
-    let usual = || options("gd:eta=0.1".into(), ReadOutKind::Affine);
+    let usual = || options("gd:eta=0.1".into());
     assert_eq!(refused(Options { pairs: vec![PAIRS + 1], ..usual() }), "11 pairs; accepted: 1 to 10");
     let two = refused(Options { pairs: vec![5, 6], ..usual() });
     assert_eq!(two, "2 numbers of pairs, but every token sees the whole prompt; accepted: one");
