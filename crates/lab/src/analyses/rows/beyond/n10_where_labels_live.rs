@@ -58,20 +58,17 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         let middle = y.len() / 2; // before layer 7 of 12
         note.claim(&format!("{id}-x-tokens"), size(largest(&x)), AtMost(0.1))
             .asks(&[setting.network])
-            .says(format!("{words}: how far answers follow other labels in the x tokens of the pairs; the most, of all layers"))
+            .says("How far answers follow other labels in the x tokens of the pairs; the most, of all layers")
             .ours("Labels are not in the x tokens")
             .figure("roles");
         note.claim(&format!("{id}-middle"), y[middle], AtMost(0.9))
             .asks(&[setting.network])
-            .says(format!(
-                "{words}: how far they follow other labels in the y tokens before layer {}",
-                middle + 1
-            ))
+            .says(format!("How far they follow other labels in the y tokens before layer {}", middle + 1))
             .ours("By the theorem's construction labels would be read at the end: 1 up to the last layers")
             .figure("roles");
         note.claim(&format!("{id}-query"), query[query.len() - 1], AtLeast(0.95))
             .asks(&[setting.network])
-            .says(format!("{words}: how far they follow other labels in the query before the last layer"))
+            .says("How far they follow other labels in the query before the last layer")
             .ours("The answer is in the query before the last layer")
             .figure("roles");
         panels.push(found.panel(words));
