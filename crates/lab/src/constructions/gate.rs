@@ -70,6 +70,17 @@ impl Positions {
         terms
     }
 
+    /// 1 in one column and at most −1 in every other, as a sum over slots.
+    pub fn at(&self, column: usize) -> Vec<(&'static str, f64)> {
+        let steep = 2.0 / self.gap;
+        let mut terms = vec![("one", 1.0 - steep * self.frequencies.len() as f64)];
+        for (w, (cos, sin)) in self.frequencies.iter().zip(NAMES) {
+            let angle = w * column as f64;
+            terms.extend([(cos, angle.cos() * steep), (sin, angle.sin() * steep)]);
+        }
+        terms
+    }
+
     /// The smallest Σ_ω [1 − cos ω·lag] over the lags that occur.
     pub fn gap(&self) -> f64 {
         self.gap

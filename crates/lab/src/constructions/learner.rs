@@ -43,6 +43,7 @@ impl Constructed {
             Variant::Gd => format!("gd:eta={step:e},form=iterated"),
             Variant::Causal => format!("newton:alpha={:e}", step / (t.max(1) * t.max(1)) as f64),
             Variant::GdPlusPlus => format!("gd++:eta={step:e}"),
+            Variant::Rls => format!("rls:delta={step:e}"),
             Variant::Compact(Start::Identity) | Variant::Residual => {
                 format!("newton:start=identity,eta={step:e}")
             }

@@ -39,6 +39,7 @@ mod perturbed;
 pub mod picture;
 mod recipe;
 mod residual;
+mod rls;
 mod slots;
 pub mod transformer;
 
@@ -110,6 +111,7 @@ pub fn build_with(recipe: &Recipe, misprints: Misprints) -> Result<Construction>
         Variant::Residual => residual::build(recipe, Sums::All),
         Variant::Gd => gd::build(recipe, Sums::All),
         Variant::GdPlusPlus => gd_plus_plus::build(recipe, Sums::All),
+        Variant::Rls => return Err(Error::BadData("recursive least squares has no iterations".into())),
     })
 }
 
@@ -122,6 +124,15 @@ pub fn build_causal(recipe: &Recipe) -> Result<Option<Construction>> {
         Variant::Residual => Some(residual::build(recipe, Sums::Past)),
         Variant::Gd => Some(gd::build(recipe, Sums::Past)),
         Variant::GdPlusPlus => Some(gd_plus_plus::build(recipe, Sums::Past)),
-        Variant::Causal | Variant::Paper | Variant::Printed => None,
+        Variant::Causal | Variant::Paper | Variant::Printed | Variant::Rls => None,
     })
+}
+
+/// Recursive least squares from P = δI on prompts of exactly `pairs` pairs whose inputs are at most `longest` long, and how many
+/// layers each pair takes after the first layer. It has no iterations: its one step, 0, reads all pairs.
+pub fn build_rls(dim: usize, pairs: usize, delta: f64, longest: f64) -> Result<(Construction, usize)> {
+    let recipe = Recipe { variant: Variant::Rls, iterations: 0, dim, pairs, step: delta, label_bound: 1.0 };
+    recipe.check()?;
+    let bound = 1.0 + delta * longest * longest;
+    Ok((rls::build(&recipe, bound), rls::layers_per_pair(bound)))
 }

@@ -68,7 +68,7 @@ pub fn mul(
     bound: f64,
     (number, vector, to): (&str, &str, &str),
 ) -> Layer {
-    gated(slots, positions, columns, bound, (number, "one"), (vector, to))
+    gated(slots, positions, columns, bound, (number, "one"), &[(vector, to, 1.0)])
 }
 
 /// *mul* of a row and a column vector in each column, by ReLU attention: `to` += ⟨left, right⟩, for |⟨left, right⟩| < 2·bound
@@ -80,22 +80,22 @@ pub fn inner_product(
     bound: f64,
     (left, right, to): (&str, &str, &str),
 ) -> Layer {
-    gated(slots, positions, columns, bound, (left, right), ("one", to))
+    gated(slots, positions, columns, bound, (left, right), &[("one", to, 1.0)])
 }
 
-/// Two heads that look at their own column alone: its weight is ±⟨left, right⟩, and `from` goes `to` with that sign.
-fn gated(
+/// Two heads that look at their own column alone: its weight is ±⟨left, right⟩, and `wires` are copied with that sign.
+pub fn gated(
     slots: &Slots,
     positions: &Positions,
     columns: usize,
     bound: f64,
     (left, right): (&str, &str),
-    (from, to): (&str, &str),
+    wires: &[Wire],
 ) -> Layer {
     let head = |sign: f64| {
         let mut score = positions.gate(0.0, bound, -bound);
         score.push((left, right, sign));
-        Head::wired(slots, &score, &[(from, to, sign * columns as f64)])
+        Head::wired(slots, &score, &times(wires, sign * columns as f64))
     };
     Layer::attention("mul", vec![head(1.0), head(-1.0)])
 }

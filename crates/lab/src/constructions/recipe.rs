@@ -43,6 +43,8 @@ pub enum Variant {
     Gd,
     /// GD++ in k+1 layers.
     GdPlusPlus,
+    /// Recursive least squares, several layers for each pair; made by [`build_rls`](super::build_rls) alone.
+    Rls,
 }
 
 /// Where Newton's iteration starts, by the words of the setting `start` of the solver `newton`.
@@ -56,7 +58,7 @@ pub enum Start {
 }
 
 impl Variant {
-    /// Every variant.
+    /// Every variant that has iterations.
     pub const ALL: [Variant; 8] = [
         Variant::Compact(Start::Gram),
         Variant::Compact(Start::Identity),
@@ -78,6 +80,7 @@ impl Variant {
             Variant::Residual => "residual",
             Variant::Gd => "gd",
             Variant::GdPlusPlus => "gd++",
+            Variant::Rls => "rls",
         }
     }
 
@@ -87,7 +90,7 @@ impl Variant {
             Variant::Compact(start) => Some(start),
             Variant::Paper | Variant::Printed | Variant::Causal => Some(Start::Gram),
             Variant::Residual => Some(Start::Identity),
-            Variant::Gd | Variant::GdPlusPlus => None,
+            Variant::Gd | Variant::GdPlusPlus | Variant::Rls => None,
         }
     }
 
@@ -116,6 +119,7 @@ impl Variant {
             }
             Variant::Gd => "gradient descent by linear attention, one layer per step",
             Variant::GdPlusPlus => "GD++ by linear attention: inputs are transformed too, one layer per step",
+            Variant::Rls => "recursive least squares on innovations, several layers for each pair",
         }
     }
 }

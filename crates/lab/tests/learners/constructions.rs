@@ -1,8 +1,8 @@
 //! Constructions are the algorithms they claim to be, in the layers and widths they claim.
 
 use lab::constructions::{
-    Constructed, Construction, Misprints, Recipe, Start, Variant, build, build_with, deviations, label_bound,
-    step_limit,
+    Constructed, Construction, Misprints, Recipe, Start, Variant, build, build_rls, build_with, deviations,
+    label_bound, step_limit,
 };
 use lab::linalg::{axpy, dot};
 use lab::{Learner, Prompts, Questions, Seed, Steps, Task, solvers};
@@ -86,6 +86,24 @@ fn every_descent_is_its_own_to_round_off() {
             assert!(deviation <= ROUND_OFF, "{variant:?} d={d} n={n} κ={kappa}: {deviation:e}");
         }
     });
+}
+
+#[test]
+fn recursive_least_squares_is_its_own_to_round_off() {
+    for (d, n, delta) in [(1, 3, 1.0), (3, 7, 2.0), (5, 10, 0.5)] {
+        let prompts = prompts(d, n, 1, 6);
+        let longest =
+            prompts.xs.rows().into_iter().map(|x| dot(&x.to_vec(), &x.to_vec()).sqrt()).fold(0.0, f64::max);
+        let (construction, each) = build_rls(d, n, delta, longest).unwrap();
+        assert_eq!(construction.transformer.layers.len(), 1 + n * each);
+        let learner = Constructed::new("rls", construction);
+        // fewer pairs than it was built for: the first columns are not there
+        for t in [n, n - 1, 1] {
+            let found = learner.after_pairs(&prompts, t, &Steps::single(0)).unwrap();
+            let off = deviations(&found, &right(&learner, &prompts, t, &Steps::single(1)))[0];
+            assert!(off <= ROUND_OFF, "d={d} n={n} t={t}: {off:e}");
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! built by hand and then of trained ones.
 
 use super::n10_where_labels_live::{NETWORKS, PAIRS, maps};
-use super::n11_tests::{Inside, Says, TESTS, Test, cell, verdict};
+use super::n11_tests::{Inside, MARGIN, Says, TESTS, Test, cell, verdict};
 use crate::analyses::kit::prelude::*;
 use crate::constructions::{
     Constructed, Construction, Recipe, Start, Variant, build, build_causal, label_bound, step_limit,
@@ -439,10 +439,13 @@ fn order(lab: &Lab, note: &mut Notebook, setting: &Setting) -> Result<Estimate> 
     Ok(late)
 }
 
+/// The numbers of candidates and networks, and what follows from them.
 fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)], late: Estimate) {
-    let columns = ["candidate"].map(String::from).into_iter();
-    let columns = columns.chain(TESTS.iter().map(|t| t.words.to_string()));
-    let columns = columns.chain(found.iter().map(|(words, _)| format!("{words}: verdict")));
+    let numbered = TESTS.iter().enumerate().map(|(i, test)| match test.margin {
+        Some(_) => format!("{}: {}", i + 1, test.words),
+        None => test.words.to_string(),
+    });
+    let columns = std::iter::once(String::new()).chain(numbered);
     let mut rows = Vec::new();
     for b in built {
         let mut row = vec![b.candidate.words.to_string()];
@@ -451,37 +454,44 @@ fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)], late
             true => cell(all.value),
             false => format!("{} ({})", cell(past.value), cell(all.value)),
         }));
-        row.extend(found.iter().map(|(_, inside)| verdict(inside, b.expected()).0));
         rows.push(row);
     }
-    rows.push(one_after_the_other(found.len(), late));
     for (words, inside) in found {
         let mut row = vec![words.to_string()];
         row.extend(inside.values.iter().map(|e| if e.value.is_nan() { "–".into() } else { e.cell(2) }));
-        row.extend(found.iter().map(|_| String::new()));
         rows.push(row);
     }
-    let margins: Vec<String> =
-        TESTS.iter().filter_map(|t| Some(format!("{} {}", t.words, t.margin?))).collect();
+    let caption = "What each candidate gives, built as weights that see only the past, as the networks do (in brackets: that see \
+                   the whole prompt and are exactly the algorithm), and what the networks give with 95 % intervals. Iterations \
+                   per layer depend on step sizes, which a network may learn: they refute nothing.";
+    note.table("numbers", "Inside candidates and networks", caption, columns, rows);
+
+    let columns = std::iter::once("candidate").chain(found.iter().map(|(words, _)| *words));
+    let mut rows: Vec<Vec<String>> = built
+        .iter()
+        .map(|b| {
+            let said = found.iter().map(|(_, inside)| verdict(inside, b.expected()));
+            std::iter::once(b.candidate.words.to_string()).chain(said).collect()
+        })
+        .collect();
+    rows.push(one_after_the_other(found.len(), late));
     let caption = format!(
-        "What each candidate gives, built as weights that see only the past, as the networks do (in brackets: that see the whole prompt \
-         and are exactly the algorithm), and what the networks give with 95 % intervals. A candidate is refuted where a network's \
-         whole interval is further from it than the margin ({}); iterations per layer depend on step sizes, which a network may learn.",
-        margins.join(", ")
+        "A candidate is refuted where a network's whole interval is further from it than {MARGIN}, by the tests numbered above; it fits \
+         where every interval is within. Tests that do neither are open. The last candidate is not built: by it labels would be \
+         read one after the other (N11.r1-order)."
     );
     note.table("verdicts", "Verdict per candidate", caption, columns, rows);
 }
 
 /// The candidate that is not built: a division for each pair is not exact in these layers, and pairs are read one per layer.
 fn one_after_the_other(networks: usize, late: Estimate) -> Vec<String> {
-    let test = Test { id: "order", words: "order of reading", says: "", margin: Some(0.25) };
+    let test = Test { id: "order", words: "order of reading", says: "", margin: Some(MARGIN) };
     let said = match test.says_of(late, ONE_AFTER_THE_OTHER) {
-        Says::Refutes => "refuted by: order of reading",
+        Says::Refutes => "refuted by the order of reading",
         Says::Agrees => "fits",
         Says::Open | Says::Nothing => "cannot be told",
     };
     let mut row = vec!["recursive least squares on innovations".to_string()];
-    row.extend(TESTS.iter().map(|_| "–".to_string()));
     row.push(said.into());
     row.extend((1..networks).map(|_| "not asked".to_string()));
     row

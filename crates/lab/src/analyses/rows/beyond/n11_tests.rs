@@ -22,6 +22,9 @@ pub struct Test {
     pub margin: Option<f64>,
 }
 
+/// Shares and gains differ where they differ by more.
+pub const MARGIN: f64 = 0.25;
+
 /// All tests, in the order of [`Inside::values`].
 pub const TESTS: [Test; 5] = [
     Test {
@@ -29,26 +32,26 @@ pub const TESTS: [Test; 5] = [
         words: "labels read bit by bit",
         says: "How far answers follow other labels in the y tokens and, at the same layer, in the query: the smaller, at the \
                layer where it is largest",
-        margin: Some(0.25),
+        margin: Some(MARGIN),
     },
     Test {
         id: "residuals",
         words: "residuals in y tokens",
         says: "How much of the residual y − x·w_k the y tokens hold that does not follow from x and y: the gain at the best layer \
                and k, w_k by Newton from ηI with or without the pair itself",
-        margin: Some(0.25),
+        margin: Some(MARGIN),
     },
     Test {
         id: "pairs-transformed",
         words: "T_k x in y tokens",
         says: "How much of T_k x the y tokens hold that does not follow from x and y: the gain at the best layer and k",
-        margin: Some(0.25),
+        margin: Some(MARGIN),
     },
     Test {
         id: "query-transformed",
         words: "T_k x in x tokens",
         says: "How much of T_k x the x tokens, each a query, hold that does not follow from x: the gain at the best layer and k",
-        margin: Some(0.25),
+        margin: Some(MARGIN),
     },
     Test {
         id: "iterations-per-layer",
@@ -141,18 +144,18 @@ impl Test {
     }
 }
 
-/// The verdict on a candidate, in words.
-pub fn verdict(found: &Inside, expected: &Inside) -> (String, usize) {
-    let said = TESTS.iter().zip(found.values.iter().zip(&expected.values));
-    let said: Vec<(&Test, Says)> = said.map(|(t, (f, e))| (t, t.says_of(*f, e.value))).collect();
-    let by: Vec<&str> = said.iter().filter(|(_, s)| *s == Says::Refutes).map(|(t, _)| t.words).collect();
-    let open: Vec<&str> = said.iter().filter(|(_, s)| *s == Says::Open).map(|(t, _)| t.words).collect();
-    let words = match (by.is_empty(), open.is_empty()) {
-        (false, _) => format!("refuted by: {}", by.join(", ")),
-        (true, true) => "fits".into(),
-        (true, false) => format!("cannot be told; open: {}", open.join(", ")),
+/// The verdict on a candidate, in words, with the numbers of the tests that refute it or leave it open, from 1.
+pub fn verdict(found: &Inside, expected: &Inside) -> String {
+    let values = found.values.iter().zip(&expected.values);
+    let said: Vec<Says> = TESTS.iter().zip(values).map(|(t, (f, e))| t.says_of(*f, e.value)).collect();
+    let which = |says: Says| -> Vec<String> {
+        (0..said.len()).filter(|&i| said[i] == says).map(|i| (i + 1).to_string()).collect()
     };
-    (words, by.len())
+    match (which(Says::Refutes).join(", "), which(Says::Open).join(", ")) {
+        (by, _) if !by.is_empty() => format!("refuted by {by}"),
+        (_, open) if !open.is_empty() => format!("cannot be told (open: {open})"),
+        _ => "fits".into(),
+    }
 }
 
 /// A number for a table.
