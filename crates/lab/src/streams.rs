@@ -44,6 +44,36 @@ pub trait Streams: Sync {
     fn spliced(&self, prompts: &Prompts, splices: &[(usize, usize)]) -> Result<Vec<Vec<f64>>>;
 }
 
+/// A Transformer of which only some streams are looked at, such as those after whole iterations of several layers.
+pub struct Between<'a> {
+    /// The whole.
+    pub whole: &'a dyn Streams,
+    /// The streams that are looked at, as [`Streams::read`] counts them from 0.
+    pub looked_at: Vec<usize>,
+}
+
+impl Streams for Between<'_> {
+    fn layers(&self) -> usize {
+        self.looked_at.len() - 1
+    }
+
+    fn sight(&self) -> Sight {
+        self.whole.sight()
+    }
+
+    fn read(&self, prompts: &Prompts, tokens: &[usize]) -> Result<Vec<Array3<f32>>> {
+        let mut all = self.whole.read(prompts, tokens)?;
+        Ok(self.looked_at.iter().map(|&at| std::mem::take(&mut all[at])).collect())
+    }
+
+    fn spliced(&self, prompts: &Prompts, splices: &[(usize, usize)]) -> Result<Vec<Vec<f64>>> {
+        check_splices(self.layers(), splices)?;
+        let there = |layer: usize| self.looked_at[layer - 1] + 1;
+        let splices: Vec<_> = splices.iter().map(|&(from, to)| (there(from), there(to))).collect();
+        self.whole.spliced(prompts, &splices)
+    }
+}
+
 /// Refuses splices between layers that are not there.
 fn check_splices(layers: usize, splices: &[(usize, usize)]) -> Result<()> {
     match splices.iter().find(|(from, to)| !(1..=layers).contains(from) || !(1..=layers).contains(to)) {

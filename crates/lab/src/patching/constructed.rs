@@ -13,8 +13,19 @@ impl Patched {
     /// Answers of a construction with the donors' states before each layer, at each place.
     pub fn of_construction(
         construction: &Construction,
+        pair: [&Prompts; 2],
+        places: &[Place],
+    ) -> Result<Patched> {
+        let every: Vec<usize> = (0..construction.transformer.layers.len()).collect();
+        Patched::of_streams(construction, pair, places, &every)
+    }
+
+    /// The same with only some of the states that layers read, counted from 0.
+    pub fn of_streams(
+        construction: &Construction,
         [prompts, donors]: [&Prompts; 2],
         places: &[Place],
+        streams: &[usize],
     ) -> Result<Patched> {
         if prompts.xs.dim() != donors.xs.dim() {
             let (one, other) = (prompts.xs.dim(), donors.xs.dim());
@@ -42,14 +53,14 @@ impl Patched {
                 };
                 places.iter().map(at).collect::<Vec<f64>>()
             };
-            (answer(&own), answer(&theirs), (0..layers).map(patched).collect::<Vec<_>>())
+            (answer(&own), answer(&theirs), streams.iter().map(|&l| patched(l)).collect::<Vec<_>>())
         };
         let all: Vec<_> = (0..count).into_par_iter().map(of_prompt).collect();
         let at = |layer: usize, place: usize| all.iter().map(|of| of.2[layer][place]).collect();
         Ok(Patched {
             base: all.iter().map(|of| of.0).collect(),
             donor: all.iter().map(|of| of.1).collect(),
-            patched: (0..layers).map(|l| (0..places.len()).map(|p| at(l, p)).collect()).collect(),
+            patched: (0..streams.len()).map(|l| (0..places.len()).map(|p| at(l, p)).collect()).collect(),
         })
     }
 }

@@ -2,7 +2,8 @@
 //! built by hand and then of trained ones.
 
 use super::n10_where_labels_live::{NETWORKS, PAIRS, maps};
-use super::n11_tests::{Inside, MARGIN, Says, TESTS, Test, cell, verdict};
+use super::n11_recursive::{Recursive, order};
+use super::n11_tests::{Inside, MARGIN, TESTS, cell, verdict};
 use crate::analyses::kit::prelude::*;
 use crate::constructions::{
     Constructed, Construction, Recipe, Start, Variant, build, build_causal, label_bound, step_limit,
@@ -16,7 +17,7 @@ use crate::states::{Options, Quantity, ReadOutKind, Role, States};
 pub const ROWS: &[Analysis] = &[Analysis {
     id: "N11",
     order: 97,
-    seconds: 42.0,
+    seconds: 44.0,
     title: "Which candidate computes as a trained network does?",
     summary: "Candidates are built as weights that are exactly their algorithms. Five numbers are measured inside of each: whether \
               labels are read bit by bit, whether the y tokens hold residuals, whether inputs are transformed by an approximate \
@@ -29,22 +30,25 @@ pub const ROWS: &[Analysis] = &[Analysis {
 }];
 
 /// Dimension and pairs of the constructions; what they hold does not depend on it.
-const BUILT: (usize, usize) = (6, 12);
+pub(super) const BUILT: (usize, usize) = (6, 12);
 /// Pairs read where only the past is seen.
 const PAST: [usize; 3] = [8, 10, 12];
 /// Iterations of the constructions.
 const ITERATIONS: usize = 10;
 /// Prompts that read-outs are fitted to and judged on; those of constructions, which are exact, are fewer.
 const READ: [usize; 2] = [320, 96];
-const READ_BUILT: [usize; 2] = [240, 80];
+pub(super) const READ_BUILT: [usize; 2] = [240, 80];
 /// Prompts, each with a donor, for constructions.
 const PATCHED: usize = 16;
 /// A read-out that reads a quantity exactly.
 const EXACT: f64 = 0.99;
 /// The reference algorithm: its iterations are what a layer is worth.
-const NEWTON: &str = "newton:start=identity";
+pub(super) const NEWTON: &str = "newton:start=identity";
 
-/// A candidate that can be built.
+/// What the candidate of [`Recursive`] is called.
+const RECURSIVE: &str = "recursive least squares";
+
+/// A candidate whose layers are iterations.
 struct Candidate {
     id: &'static str,
     words: &'static str,
@@ -90,6 +94,7 @@ struct Built {
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let built = CANDIDATES.iter().map(|c| Built::of(c, lab)).collect::<Result<Vec<_>>>()?;
     calibration(lab, note, &built)?;
+    let recursive = Recursive::of(lab, note)?;
     let mut late = Estimate::NONE;
     let mut found: Vec<(&str, Inside)> = Vec::new();
     for (id, words, setting) in &NETWORKS {
@@ -114,12 +119,12 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         }
         found.push((words, inside));
     }
-    verdicts(note, &built, &found, late);
+    verdicts(note, &built, &recursive, &found, late);
     Ok(())
 }
 
 /// What is asked of states.
-fn options(algorithm: String, prompts: [usize; 2], pairs: &[usize], seed: Seed) -> Options {
+pub(super) fn options(algorithm: String, prompts: [usize; 2], pairs: &[usize], seed: Seed) -> Options {
     Options {
         algorithm,
         steps: (0..=12).collect(),
@@ -385,62 +390,14 @@ fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, built: &[Built]) -
     Ok(())
 }
 
-/// Prompts, each with a donor, whose labels are patched in three parts.
-const IN_PARTS: usize = 64;
-/// By recursive least squares, one pair after the other, half of the last third of labels is read two thirds of the layers after
-/// half of the first third.
-const ONE_AFTER_THE_OTHER: f64 = 2.0 / 3.0;
-
-/// How much later labels of late pairs are read than those of early ones: layers between the halves of the last and of the
-/// first third of the pairs, over all layers.
-fn order(lab: &Lab, note: &mut Notebook, setting: &Setting) -> Result<Estimate> {
-    let Data { function, inputs, dim, .. } = setting.data;
-    lab.say("labels of r1, early and late ones");
-    let task = Task::new(function, inputs, dim, PAIRS + 1)?;
-    let (prompts, donors) = Donor::Labels.pairs(&task, lab.seed, lab.count.min(IN_PARTS));
-    let third = |part: usize| Place::Labels { first: part * PAIRS / 3, end: (part + 1) * PAIRS / 3 };
-    let opened = lab.opened(setting.network)?;
-    let found =
-        Patched::of(opened.probed.weights(), [&prompts, &donors], Part::Stream, &[0, 1, 2].map(third))?;
-    let layers = found.patched.len();
-    let curve = |third: usize, chosen: &[usize]| -> Vec<f64> {
-        let way = |b: usize| found.donor[b] - found.base[b];
-        let whole: f64 = chosen.iter().map(|&b| way(b) * way(b)).sum();
-        let along = |layer: &Vec<Vec<f64>>| -> f64 {
-            chosen.iter().map(|&b| (layer[third][b] - found.base[b]) * way(b)).sum()
-        };
-        found.patched.iter().map(|layer| along(layer) / whole).collect()
-    };
-    // the layer before which half of what was there at first is left
-    let half = |curve: &[f64]| -> f64 {
-        let below = curve.iter().position(|v| *v < curve[0] / 2.0).unwrap_or(curve.len() - 1).max(1);
-        let (above, at) = (curve[below - 1], curve[below]);
-        below as f64 + ((above - curve[0] / 2.0) / (above - at)).clamp(0.0, 1.0)
-    };
-    let late = bootstrap(lab.seed, found.base.len(), |chosen| {
-        (half(&curve(2, chosen)) - half(&curve(0, chosen))) / layers as f64
-    });
-    let everyone: Vec<usize> = (0..found.base.len()).collect();
-    let names = ["first third of the pairs", "second third", "last third"];
-    let curves = names.into_iter().enumerate().map(|(third, name)| {
-        let points = curve(third, &everyone).into_iter().enumerate().map(|(l, v)| ((l + 1) as f64, v));
-        Series::new(name, points.collect()).markers()
-    });
-    let panel = LinesPanel::new(Axis::linear("layer"), Axis::linear("share of the way"), curves);
-    let caption = format!(
-        "How far answers of R1 follow other labels in the y tokens of each third of the {PAIRS} pairs ({IN_PARTS} prompts). Recursive least squares would read one third after the other."
-    );
-    note.figure("order", "Are labels read one after the other?", caption, [panel]);
-    note.claim("r1-order", late, AtMost(0.2))
-        .asks(&[setting.network])
-        .says("How much later the last third of the labels is read than the first: layers between the halves of both, over all layers")
-        .ours("All labels are read at the same layers; one after the other it would be 2/3")
-        .figure("order");
-    Ok(late)
-}
-
 /// The numbers of candidates and networks, and what follows from them.
-fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)], late: Estimate) {
+fn verdicts(
+    note: &mut Notebook,
+    built: &[Built],
+    recursive: &Recursive,
+    found: &[(&str, Inside)],
+    late: Estimate,
+) {
     let numbered = TESTS.iter().enumerate().map(|(i, test)| match test.margin {
         Some(_) => format!("{}: {}", i + 1, test.words),
         None => test.words.to_string(),
@@ -456,6 +413,9 @@ fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)], late
         }));
         rows.push(row);
     }
+    let mut row = vec![RECURSIVE.to_string()];
+    row.extend(recursive.inside.values.iter().map(|e| cell(e.value)));
+    rows.push(row);
     for (words, inside) in found {
         let mut row = vec![words.to_string()];
         row.extend(inside.values.iter().map(|e| if e.value.is_nan() { "–".into() } else { e.cell(2) }));
@@ -474,25 +434,13 @@ fn verdicts(note: &mut Notebook, built: &[Built], found: &[(&str, Inside)], late
             std::iter::once(b.candidate.words.to_string()).chain(said).collect()
         })
         .collect();
-    rows.push(one_after_the_other(found.len(), late));
+    let asked = |i: usize| (i == 0).then_some(late); // of R1 alone
+    let said = found.iter().enumerate().map(|(i, (_, inside))| recursive.verdict(inside, asked(i)));
+    rows.push(std::iter::once(RECURSIVE.to_string()).chain(said).collect());
     let caption = format!(
         "A candidate is refuted where a network's whole interval is further from it than {MARGIN}, by the tests numbered above; it fits \
-         where every interval is within. Tests that do neither are open. The last candidate is not built: by it labels would be \
-         read one after the other (N11.r1-order)."
+         where every interval is within. Tests that do neither are open. The last candidate reads labels one after the other, and R1 \
+         was asked for that, too (N11.r1-order)."
     );
     note.table("verdicts", "Verdict per candidate", caption, columns, rows);
-}
-
-/// The candidate that is not built: a division for each pair is not exact in these layers, and pairs are read one per layer.
-fn one_after_the_other(networks: usize, late: Estimate) -> Vec<String> {
-    let test = Test { id: "order", words: "order of reading", says: "", margin: Some(MARGIN) };
-    let said = match test.says_of(late, ONE_AFTER_THE_OTHER) {
-        Says::Refutes => "refuted by the order of reading",
-        Says::Agrees => "fits",
-        Says::Open | Says::Nothing => "cannot be told",
-    };
-    let mut row = vec!["recursive least squares on innovations".to_string()];
-    row.push(said.into());
-    row.extend((1..networks).map(|_| "not asked".to_string()));
-    row
 }
