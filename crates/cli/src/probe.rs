@@ -74,8 +74,6 @@ pub struct ProbeArgs {
     /// Read from every layer what an algorithm would hold at its tokens: T_k x, residuals, weights, S, Xᵀy
     #[arg(long, conflicts_with_all = ["interventions", "over_training", "fit", "raw", "function", "inputs", "dim", "points", "look"], requires = "out")]
     state: bool,
-    #[command(flatten)]
-    pub(crate) states: StateArgs,
     /// Prompts that layers are compared with Newton on
     #[arg(long, default_value_t = 320, value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
     look: u32,
@@ -85,6 +83,8 @@ pub struct ProbeArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) states: StateArgs,
 }
 
 impl ProbeArgs {

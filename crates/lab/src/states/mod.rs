@@ -10,6 +10,7 @@
 //! Streams (a network, a construction) × Role × Quantity after k iterations → Decoded { gain, control, … }
 //! ```
 
+mod decode;
 pub mod plan;
 mod read_out;
 mod shown;
@@ -18,16 +19,14 @@ mod targets;
 pub use read_out::ReadOutKind;
 pub use targets::{Quantity, Role};
 
-use ndarray::{Array2, Array3, Axis, s};
 use rayon::prelude::*;
 
-use self::targets::{Spot, Target, Targets, spots};
-use crate::data::prompts::{Prompts, Task};
+use self::decode::Sets;
+use crate::data::prompts::Task;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
-use crate::learners::Learner;
 use crate::solvers;
-use crate::stats::{Estimate, bootstrap};
+use crate::stats::Estimate;
 use crate::streams::{Sight, Streams};
 
 /// What is asked of the states.
@@ -143,237 +142,4 @@ impl States {
         let most = at_layer().map(|d| d.gain.value).fold(f64::NEG_INFINITY, f64::max);
         at_layer().find(|d| d.gain.value >= most - 5e-4)
     }
-}
-
-/// Prompts of all kinds.
-struct Sets {
-    sight: Sight,
-    fitted: Prompts,
-    judged: Prompts,
-    other_inputs: Option<Prompts>,
-}
-
-impl Sets {
-    fn sample(task: &Task, options: &Options, sight: Sight) -> Sets {
-        let Options { seed, prompts: [fitted, judged], .. } = *options;
-        // where all is seen, the numbers of pairs are the prompt's own
-        let points = |prompts: Prompts| match sight {
-            Sight::Past => prompts,
-            Sight::All => prompts.head(usize::MAX, options.pairs[0] + 1),
-        };
-        Sets {
-            sight,
-            fitted: points(task.sample(seed, "states/fit", 0, fitted)),
-            judged: points(task.sample(seed, "states/judge", 0, judged)),
-            other_inputs: options
-                .other_inputs
-                .as_ref()
-                .map(|task| points(task.sample(seed, "states/judge", 0, judged))),
-        }
-    }
-
-    /// Reads streams and computes targets, at the tokens of each role; prompts pass through the network once for all roles.
-    fn look(&self, streams: &dyn Streams, algorithm: &dyn Learner, options: &Options) -> Result<Vec<Looked>> {
-        let look = |prompts: &Prompts, pairs: &[usize]| -> Result<Vec<Rows>> {
-            let spots = Role::ALL.map(|role| spots(role, self.sight, pairs));
-            let tokens: Vec<usize> = spots.iter().flatten().map(|spot| spot.token).collect();
-            let read = streams.read(prompts, &tokens)?;
-            let mut first = 0;
-            let rows = Role::ALL.into_iter().zip(spots).map(|(role, spots)| {
-                let own = first..first + spots.len();
-                first = own.end;
-                let targets = Targets::of(algorithm, options, role, self.sight, &spots, prompts)?;
-                let streams =
-                    read.iter().map(|layer| layer.slice(s![.., own.clone(), ..]).to_owned()).collect();
-                Ok(Rows { streams, targets, spots })
-            });
-            rows.collect()
-        };
-        let others = self.sight == Sight::Past && !options.other_pairs.is_empty();
-        let fitted = look(&self.fitted, &options.pairs)?;
-        let mut judged = look(&self.judged, &options.pairs)?.into_iter();
-        let mut pairs =
-            others.then(|| look(&self.judged, &options.other_pairs)).transpose()?.map(Vec::into_iter);
-        let inputs = self.other_inputs.as_ref().map(|prompts| look(prompts, &options.pairs));
-        let mut inputs = inputs.transpose()?.map(Vec::into_iter);
-        let looked = Role::ALL.into_iter().zip(fitted).map(|(role, fitted)| Looked {
-            role,
-            fitted,
-            judged: judged.next().expect("one for each role"),
-            other_pairs: pairs.as_mut().and_then(Iterator::next),
-            other_inputs: inputs.as_mut().and_then(Iterator::next),
-        });
-        Ok(looked.collect())
-    }
-}
-
-/// Streams and targets of some prompts, a row for each prompt and spot.
-struct Rows {
-    streams: Vec<Array3<f32>>,
-    targets: Targets,
-    spots: Vec<Spot>,
-}
-
-impl Rows {
-    /// The stream of a layer `[row, width]`.
-    fn features(&self, layer: usize) -> Array2<f64> {
-        let stream = &self.streams[layer];
-        let (count, spots, width) = stream.dim();
-        let rows = stream.mapv(f64::from).into_shape_with_order((count * spots, width));
-        rows.expect("in standard layout")
-    }
-
-    /// Which of the spots of the fit each row is.
-    fn which(&self, fitted: &[Spot]) -> Array2<f64> {
-        let own = self.own(fitted);
-        let given = own.ncols() - fitted.len();
-        own.slice(s![.., given..]).to_owned()
-    }
-
-    /// x, y and, for as many spots as the fit has, which of them it is. Other numbers of pairs have no spot of their own: they
-    /// take the shares of the two next to them.
-    fn own(&self, fitted: &[Spot]) -> Array2<f64> {
-        let given = self.targets.own.ncols() - self.spots.len();
-        let mut own = Array2::zeros((self.targets.own.nrows(), given + fitted.len()));
-        own.slice_mut(s![.., ..given]).assign(&self.targets.own.slice(s![.., ..given]));
-        for (row, mut own) in own.outer_iter_mut().enumerate() {
-            for (i, share) in shares(self.spots[row % self.spots.len()].token, fitted) {
-                own[given + i] += share;
-            }
-        }
-        own
-    }
-}
-
-/// A token between those of the fit: which ones are next to it, and how near.
-fn shares(token: usize, fitted: &[Spot]) -> Vec<(usize, f64)> {
-    let Some(above) = fitted.iter().position(|spot| spot.token >= token) else {
-        return vec![(fitted.len() - 1, 1.0)];
-    };
-    if above == 0 || fitted[above].token == token {
-        return vec![(above, 1.0)];
-    }
-    let (low, high) = (fitted[above - 1].token, fitted[above].token);
-    let share = (token - low) as f64 / (high - low) as f64;
-    vec![(above - 1, 1.0 - share), (above, share)]
-}
-
-/// Everything that was read at the tokens of one role.
-struct Looked {
-    role: Role,
-    fitted: Rows,
-    judged: Rows,
-    other_pairs: Option<Rows>,
-    other_inputs: Option<Rows>,
-}
-
-/// Of the first iteration's variance: a quantity that has less is faint.
-const FAINT: f64 = 0.01;
-
-/// Squared errors `[target][prompt]`.
-type Squares = Vec<Vec<f64>>;
-
-impl Looked {
-    fn decode(&self, layer: usize, options: &Options) -> Result<Vec<Decoded>> {
-        let targets = &self.fitted.targets;
-        let asked = [Some(&self.judged), self.other_pairs.as_ref(), self.other_inputs.as_ref()];
-        let asked: Vec<&Rows> = asked.into_iter().flatten().collect();
-        let spots = &self.fitted.spots;
-        let errors = |targets: &Array2<f64>,
-                      right: &[&Array2<f64>],
-                      features: &dyn Fn(&Rows) -> Array2<f64>|
-         -> Result<Vec<Squares>> {
-            let asked_of: Vec<Array2<f64>> = asked.iter().map(|rows| features(rows)).collect();
-            let asked_of: Vec<&Array2<f64>> = asked_of.iter().collect();
-            let fitted = features(&self.fitted);
-            let found = options.kind.fit_and_predict(&fitted, targets, &asked_of, options.seed)?;
-            let squares = found.iter().zip(right).zip(&asked);
-            Ok(squares.map(|((found, right), rows)| self.squares(found, right, rows.spots.len())).collect())
-        };
-        let all_errors = |targets: &Array2<f64>, right: &[&Array2<f64>]| -> Result<[Vec<Squares>; 3]> {
-            Ok([
-                errors(targets, right, &|rows| rows.features(layer))?,
-                errors(targets, right, &|rows| rows.own(spots))?,
-                errors(targets, right, &|rows| rows.which(spots))?,
-            ])
-        };
-        let gains = |[read, own, mean]: &[Vec<Squares>; 3]| -> Vec<Vec<Estimate>> {
-            let sets = read.iter().zip(own.iter().zip(mean));
-            let of_set = |(read, (own, mean)): (&Squares, (&Squares, &Squares))| {
-                let targets = read.iter().zip(own.iter().zip(mean));
-                targets.map(|(read, (own, mean))| gain(read, [own, mean], options.seed)).collect()
-            };
-            sets.map(of_set).collect()
-        };
-        let right: Vec<&Array2<f64>> = asked.iter().map(|rows| &rows.targets.values).collect();
-        let squares = all_errors(&targets.values, &right)?;
-        let found = gains(&squares);
-        let size = |i: usize| squares[2][0][i].iter().sum::<f64>();
-        let faint = |i: usize| {
-            let first = targets.list.iter().position(|t| t.quantity == targets.list[i].quantity);
-            size(i) < FAINT * size(first.unwrap_or(i))
-        };
-        let control = match options.control {
-            true => {
-                let shuffled = |rows: &Rows, stream| {
-                    shuffle(&rows.targets.values, rows.spots.len(), options.seed, stream)
-                };
-                let right: Vec<Array2<f64>> =
-                    asked.iter().map(|rows| shuffled(rows, "states/control")).collect();
-                let right: Vec<&Array2<f64>> = right.iter().collect();
-                Some(gains(&all_errors(&shuffled(&self.fitted, "states/shuffle"), &right)?).remove(0))
-            }
-            false => None,
-        };
-        let (mut other_pairs, mut other_inputs) = (None, None);
-        let mut others = found.iter().skip(1);
-        if self.other_pairs.is_some() {
-            other_pairs = others.next();
-        }
-        if self.other_inputs.is_some() {
-            other_inputs = others.next();
-        }
-        let decoded = |(i, target): (usize, &Target)| Decoded {
-            layer,
-            role: self.role,
-            quantity: target.quantity,
-            step: target.step,
-            gain: found[0][i],
-            faint: faint(i),
-            control: control.as_ref().map(|control| control[i]),
-            other_pairs: other_pairs.map(|of| of[i]),
-            other_inputs: other_inputs.map(|of| of[i]),
-        };
-        Ok(targets.list.iter().enumerate().map(decoded).collect())
-    }
-
-    /// Squared errors of predictions, summed over the columns of each target and the spots of each prompt.
-    fn squares(&self, found: &Array2<f64>, right: &Array2<f64>, spots: usize) -> Squares {
-        let off = (found - right).mapv(|v| v * v);
-        let of_target = |target: &Target| {
-            let rows = off.slice(s![.., target.columns.clone()]).sum_axis(Axis(1));
-            rows.to_vec().chunks_exact(spots).map(|of_prompt| of_prompt.iter().sum()).collect()
-        };
-        self.fitted.targets.list.iter().map(of_target).collect()
-    }
-}
-
-/// 1 − (what the stream leaves) / (what the token's own x and y leave, or the mean if that is less), resampled over prompts.
-fn gain(read: &[f64], guesses: [&Vec<f64>; 2], seed: Seed) -> Estimate {
-    bootstrap(seed, read.len(), |chosen| {
-        let sum = |of: &[f64]| chosen.iter().map(|&b| of[b]).sum::<f64>();
-        let whole = sum(guesses[0]).min(sum(guesses[1]));
-        // what follows from the token's own x and y to round-off leaves nothing to gain
-        if whole <= 1e-18 * read.len() as f64 { 0.0 } else { 1.0 - sum(read) / whole }
-    })
-}
-
-/// Targets `[row, column]` of other prompts at the same spots.
-fn shuffle(values: &Array2<f64>, spots: usize, seed: Seed, stream: &str) -> Array2<f64> {
-    let count = values.nrows() / spots;
-    let mut order: Vec<usize> = (0..count).collect();
-    let mut draws = seed.at(stream, 0);
-    (1..count).rev().for_each(|i| order.swap(i, draws.below(i + 1)));
-    let rows: Vec<usize> = order.iter().flat_map(|&b| (0..spots).map(move |s| b * spots + s)).collect();
-    values.select(Axis(0), &rows)
 }
