@@ -3,7 +3,7 @@
 
 use super::n10_where_labels_live::{NETWORKS, PAIRS, maps};
 use super::n11_recursive::{Recursive, order};
-use super::n11_tests::{Inside, MARGIN, TESTS, cell, verdict};
+use super::n11_tests::{Inside, MARGIN, TESTS, cell, measured_cell, verdict};
 use crate::analyses::kit::prelude::*;
 use crate::constructions::{
     Constructed, Construction, Recipe, Start, Variant, build, build_causal, label_bound, step_limit,
@@ -106,7 +106,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
             } else {
                 ""
             };
-            note.claim(&format!("{id}-{}", test.id), value, bound)
+            let interval = (value.low < value.high).then_some((value.low, value.high));
+            note.claim(&format!("{id}-{}", test.id), (value.value, interval), bound)
                 .asks(&[setting.network])
                 .says(test.says)
                 .ours(ours)
@@ -418,7 +419,7 @@ fn verdicts(
     rows.push(row);
     for (words, inside) in found {
         let mut row = vec![words.to_string()];
-        row.extend(inside.values.iter().map(|e| if e.value.is_nan() { "–".into() } else { e.cell(2) }));
+        row.extend(inside.values.iter().map(measured_cell));
         rows.push(row);
     }
     let caption = "What each candidate gives, built as weights that see only the past, as the networks do (in brackets: that see \

@@ -98,7 +98,7 @@ impl Inside {
     }
 }
 
-/// The slope of the iteration that is read best in the answer, from the first layer that has one to the first that has the last.
+/// The slope of the iteration that is read best in the answer, without an interval, from the first layer that has one to the first that has the last.
 fn growth(states: &States) -> Estimate {
     let steps = states.best_steps(Role::X, Quantity::Answer);
     let Some(last) = steps.iter().map(|(_, k)| *k).max() else { return Estimate::NONE };
@@ -161,4 +161,9 @@ pub fn verdict(found: &Inside, expected: &Inside) -> String {
 /// A number for a table.
 pub fn cell(value: f64) -> String {
     if value.is_nan() { "–".into() } else { format!("{value:.2}") }
+}
+
+/// The same with its interval, where it has one.
+pub fn measured_cell(value: &Estimate) -> String {
+    if value.low < value.high { value.cell(2) } else { cell(value.value) }
 }
