@@ -128,7 +128,7 @@ const CODES: [(&str, &str); 8] = [
     ),
     ("E…", "an erratum: what the paper prints and what is right, both run"),
     ("Q…", "a statement in the paper's text"),
-    ("N…", "not in the paper: seeds, training, ablation, recipes"),
+    ("N…", "not in the paper: seeds, training, ablation, recipes, fingerprints, what is inside"),
     ("M1", "the miniature, a network trained in a minute"),
     ("REF", "reference values of the algorithms, kept so that a change is noticed"),
 ];
@@ -156,8 +156,8 @@ fn networks() -> Vec<Term> {
 fn about(network: &PaperNetwork, number: &str) -> String {
     let PaperNetwork { about, function, inputs, dim, points, .. } = network;
     // r6-8, r6-16, …: networks that differ by their width alone and have no plain one among them
-    let widths: Vec<&str> =
-        NETWORKS.iter().filter_map(|n| n.name.strip_prefix(number)?.strip_prefix('-')).collect();
+    let suffixes = NETWORKS.iter().filter_map(|n| n.name.strip_prefix(number)?.strip_prefix('-'));
+    let widths: Vec<&str> = suffixes.filter(|suffix| suffix.parse::<usize>().is_ok()).collect();
     let what = match network.name == number || number == MINIATURE {
         true => about.replace("r1", "R1"),
         false => format!("{}, {} wide", about.split(',').next().unwrap_or(about), widths.join(", ")),
