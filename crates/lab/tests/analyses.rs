@@ -163,7 +163,8 @@ fn every_analysis_gives_claims_with_figures_and_says_why_one_fails() {
             assert!(claim.id.starts_with(&format!("{row}.")), "{} of {}", claim.id, analysis.id);
             assert!(ids.insert(claim.id.clone()), "{} occurs twice", claim.id);
             assert!(claim.statement.len() > 5, "{} says nothing", claim.id);
-            assert_eq!(claim.network.is_empty(), analysis.needs.is_empty(), "{} asks whom?", claim.id);
+            // a row that asks networks may have claims on what it builds itself
+            assert!(claim.network.is_empty() || !analysis.needs.is_empty(), "{} asks whom?", claim.id);
             let open = matches!(claim.verdict, Verdict::Fails | Verdict::Unsettled);
             assert_eq!(open, !claim.why.is_empty(), "{}: why?", claim.id);
             let laid = claim.verdict == Verdict::Fails && claim.kind == Kind::Paper;
@@ -172,7 +173,9 @@ fn every_analysis_gives_claims_with_figures_and_says_why_one_fails() {
             assert!(found.figures.iter().any(|f| f.id == *shown), "{}: no figure {shown}", claim.id);
         }
     }
-    assert_eq!(asked.len(), NETWORKS.len(), "every network is asked something");
+    // those of the paper's recipe that wait for others are not asked yet
+    let shipped = NETWORKS.iter().filter(|network| !network.name.ends_with("-paper"));
+    assert_eq!(asked.len(), shipped.count(), "every network is asked something");
 }
 
 #[test]

@@ -50,7 +50,7 @@ const RECURSIVE: &str = "recursive least squares";
 
 /// A candidate whose layers are iterations.
 struct Candidate {
-    id: &'static str,
+    name: &'static str,
     words: &'static str,
     variant: Variant,
     /// What the y tokens hold of it, iteration by iteration.
@@ -59,25 +59,25 @@ struct Candidate {
 
 const CANDIDATES: [Candidate; 5] = [
     Candidate {
-        id: "theorem",
+        name: "theorem",
         words: "Newton by the theorem",
         variant: Variant::Paper,
         holds: Quantity::Transformed,
     },
     Candidate {
-        id: "compact",
+        name: "compact",
         words: "Newton, labels read at the end",
         variant: Variant::Compact(Start::Identity),
         holds: Quantity::Transformed,
     },
     Candidate {
-        id: "residual-form",
+        name: "residual-form",
         words: "Newton in residual form",
         variant: Variant::Residual,
         holds: Quantity::Transformed,
     },
-    Candidate { id: "gd", words: "gradient descent", variant: Variant::Gd, holds: Quantity::Residual },
-    Candidate { id: "gd++", words: "GD++", variant: Variant::GdPlusPlus, holds: Quantity::Residual },
+    Candidate { name: "gd", words: "gradient descent", variant: Variant::Gd, holds: Quantity::Residual },
+    Candidate { name: "gd++", words: "GD++", variant: Variant::GdPlusPlus, holds: Quantity::Residual },
 ];
 
 /// A candidate as weights, and what was measured inside.
@@ -100,14 +100,14 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     for (id, words, setting) in &NETWORKS {
         let (states, inside) = inside_of(lab, setting)?;
         for (test, value) in TESTS.iter().zip(inside.values) {
-            let bound = if test.id == "read-gradually" { AtLeast(0.25) } else { Bound::None };
-            let ours = if test.id == "read-gradually" {
+            let bound = if test.name == "read-gradually" { AtLeast(0.25) } else { Bound::None };
+            let ours = if test.name == "read-gradually" {
                 "Labels are read layer by layer, not at the end"
             } else {
                 ""
             };
             let interval = (value.low < value.high).then_some((value.low, value.high));
-            note.claim(&format!("{id}-{}", test.id), (value.value, interval), bound)
+            note.claim(&format!("{id}-{}", test.name), (value.value, interval), bound)
                 .asks(&[setting.network])
                 .says(test.says)
                 .ours(ours)
@@ -243,8 +243,8 @@ impl Built {
 
 fn calibration(lab: &Lab, note: &mut Notebook, built: &[Built]) -> Result<()> {
     for candidate in built {
-        let Candidate { id, words, holds, .. } = candidate.candidate;
-        note.claim(&format!("{id}-holds"), candidate.as_theory_says(), AtLeast(1.0))
+        let Candidate { name, words, holds, .. } = candidate.candidate;
+        note.claim(&format!("{name}-holds"), candidate.as_theory_says(), AtLeast(1.0))
             .asks(&[])
             .says(format!(
                 "{words}, as weights: share of its iterations k after which its y tokens hold {} of that k, exactly",
@@ -252,7 +252,7 @@ fn calibration(lab: &Lab, note: &mut Notebook, built: &[Built]) -> Result<()> {
             ))
             .ours("A construction holds what theory says, layer by layer")
             .figure("built");
-        note.claim(&format!("{id}-labels"), candidate.elsewhere(), AtMost(1e-6))
+        note.claim(&format!("{name}-labels"), candidate.elsewhere(), AtMost(1e-6))
             .asks(&[])
             .says(format!("{words}, as weights: what neither its y tokens nor its query hold of the labels, the most of all layers"))
             .ours("Labels are in the y tokens or in the answer")

@@ -75,7 +75,7 @@ impl Recursive {
 
     /// The verdict on it, for a network whose order of reading was measured or not.
     pub fn verdict(&self, found: &Inside, late: Option<Estimate>) -> String {
-        let order = Test { id: "order", words: "", says: "", margin: Some(MARGIN) };
+        let order = Test { name: "order", words: "", says: "", margin: Some(MARGIN) };
         let said = late.map_or(Says::Nothing, |late| order.says_of(late, self.late.value));
         let by_tests = verdict(found, &self.inside);
         match (said, by_tests.starts_with("refuted")) {

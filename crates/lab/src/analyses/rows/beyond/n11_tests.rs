@@ -13,7 +13,7 @@ use crate::states::{Quantity, Role, States};
 /// A number that is measured inside a Transformer.
 pub struct Test {
     /// Name in ids.
-    pub id: &'static str,
+    pub name: &'static str,
     /// What it is, as a column.
     pub words: &'static str,
     /// What it is, in a sentence.
@@ -28,33 +28,33 @@ pub const MARGIN: f64 = 0.25;
 /// All tests, in the order of [`Inside::values`].
 pub const TESTS: [Test; 5] = [
     Test {
-        id: "read-gradually",
+        name: "read-gradually",
         words: "labels read bit by bit",
         says: "How far answers follow other labels in the y tokens and, at the same layer, in the query: the smaller, at the \
                layer where it is largest",
         margin: Some(MARGIN),
     },
     Test {
-        id: "residuals",
+        name: "residuals",
         words: "residuals in y tokens",
         says: "How much of the residual y − x·w_k the y tokens hold that does not follow from x and y: the gain at the best layer \
                and k, w_k by Newton from ηI with or without the pair itself",
         margin: Some(MARGIN),
     },
     Test {
-        id: "pairs-transformed",
+        name: "pairs-transformed",
         words: "T_k x in y tokens",
         says: "How much of T_k x the y tokens hold that does not follow from x and y: the gain at the best layer and k",
         margin: Some(MARGIN),
     },
     Test {
-        id: "query-transformed",
+        name: "query-transformed",
         words: "T_k x in x tokens",
         says: "How much of T_k x the x tokens, each a query, hold that does not follow from x: the gain at the best layer and k",
         margin: Some(MARGIN),
     },
     Test {
-        id: "iterations-per-layer",
+        name: "iterations-per-layer",
         words: "iterations per layer",
         says: "By how many iterations of Newton from ηI the answer x·w_k that is read best at an x token grows per layer",
         margin: None,
