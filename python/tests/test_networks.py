@@ -96,10 +96,11 @@ def test_states_of_a_construction_are_its_iterations(tmp_path: Path) -> None:
     made = iclab.construct("newton", variant="residual", iterations=3, dim=3, points=8, out=file)
     assert made.layers == 5 and made.deviation < 1e-9
     found = iclab.states(f"construct:{file}", prompts=200)
-    table = found.to_pandas()
-    inverse = table[(table["tokens"] == "y tokens") & (table["quantity"] == "transformed") & (table["layer"] == 4)]
-    best = inverse.loc[inverse["gain"].idxmax()]
-    assert best["step"] == 2 and best["gain"] > 0.999 and abs(best["control"]) < 0.2
+    there = ("y tokens", "transformed", 4)
+    inverse = [d for d in found.decoded if (d["tokens"], d["quantity"], d["layer"]) == there]
+    best = max(inverse, key=lambda d: float(d["gain"]["value"]))
+    assert best["step"] == 2 and best["gain"]["value"] > 0.999 and abs(best["control"]["value"]) < 0.2
+    assert len(found.to_pandas()) == len(found.decoded)
     assert "T_k x" in found.answer and "<svg" in found._repr_html_()
     assert iclab.construct("gd++", iterations=3, dim=3, points=8).layers == 4
     with pytest.raises(ValueError, match="read_out 'tree' is unknown; accepted: affine, mlp"):
