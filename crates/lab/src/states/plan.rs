@@ -149,7 +149,8 @@ impl Plan {
         }
         let (pairs, other_pairs) = match sight {
             // with hardly more pairs than dimensions, T_k is all but singular in a few prompts that would decide everything
-            Sight::Past => spread((5 * known.dim / 4).min(most.div_ceil(2)), most),
+            Sight::Past if 5 * known.dim / 4 < most => spread(5 * known.dim / 4, most),
+            Sight::Past => spread(most.div_ceil(2), most),
             Sight::All => (vec![most], Vec::new()),
         };
         // whatever the network was trained on, the other inputs are stretched otherwise
