@@ -3,9 +3,10 @@
 use ndarray::s;
 use rayon::prelude::*;
 
-use super::{Patched, Place};
+use super::{Maps, Part, Patched, Place};
 use crate::constructions::Construction;
 use crate::data::prompts::Prompts;
+use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::interrupt;
 
@@ -62,5 +63,25 @@ impl Patched {
             donor: all.iter().map(|of| of.1).collect(),
             patched: (0..streams.len()).map(|l| (0..places.len()).map(|p| at(l, p)).collect()).collect(),
         })
+    }
+}
+
+impl Maps {
+    /// How far the answers of a construction follow donors, by role.
+    pub fn of_construction(construction: &Construction, pair: [&Prompts; 2], seed: Seed) -> Result<Maps> {
+        let patched = Patched::of_construction(construction, pair, &Place::ROLES)?;
+        Ok(Maps::of_patched(&patched, Part::Stream, Place::ROLES.to_vec(), pair[0], seed))
+    }
+
+    /// Maps of answers that were patched at these places.
+    pub fn of_patched(
+        patched: &Patched,
+        part: Part,
+        places: Vec<Place>,
+        prompts: &Prompts,
+        seed: Seed,
+    ) -> Maps {
+        let (pairs, prompts) = (prompts.points() - 1, prompts.count());
+        Maps { part, places, follows: patched.follows(seed), pairs, prompts }
     }
 }

@@ -221,8 +221,7 @@ impl Maps {
         seed: Seed,
     ) -> Result<Maps> {
         let patched = Patched::on(device, weights, pair, part, &places)?;
-        let (pairs, prompts) = (pair[0].points() - 1, pair[0].count());
-        Ok(Maps { part, places, follows: patched.follows(seed), pairs, prompts })
+        Ok(Maps::of_patched(&patched, part, places, pair[0], seed))
     }
 
     /// The shares at one place, layer by layer from 1.

@@ -4,6 +4,7 @@ mod m1_miniature;
 mod n10_where_labels_live;
 mod n11_candidates;
 mod n11_recursive;
+mod n11_splices;
 mod n11_tests;
 mod n1_seeds;
 pub mod n2_emergence;

@@ -55,13 +55,8 @@ impl Recursive {
         let (prompts, donors) = Donor::Labels.pairs(&task, lab.seed, IN_PARTS_BUILT);
         let patched =
             |places: &[Place]| Patched::of_streams(&construction, [&prompts, &donors], places, read);
-        let labels = Maps {
-            part: Part::Stream,
-            places: Place::ROLES.to_vec(),
-            follows: patched(&Place::ROLES)?.follows(lab.seed),
-            pairs,
-            prompts: IN_PARTS_BUILT,
-        };
+        let labels = patched(&Place::ROLES)?;
+        let labels = Maps::of_patched(&labels, Part::Stream, Place::ROLES.to_vec(), &prompts, lab.seed);
         let (late, _) = lateness(&patched(&thirds(pairs))?, lab.seed);
         // two thirds of the layers, were there news in every label: without noise there is none after as many pairs as dimensions
         note.claim("rls-order", late, Bound::None)
