@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::f64::consts::TAU;
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use crate::hash::mix;
 
 /// Where a parameter's initial values come from.
@@ -79,12 +81,29 @@ impl Param {
 
 /// Random numbers that are pure functions of a stream name and an index: no hidden state, so the same
 /// parameter gets the same values in any order and on any number of threads.
-pub trait RandomSource {
-    /// A standard normal number.
-    fn normal(&self, stream: &str, index: u64) -> f32;
-    /// A number uniform on `[0, 1)`.
-    fn uniform(&self, stream: &str, index: u64) -> f32;
+pub trait RandomSource: Sync {
+    /// Standard normal numbers, those of indices `first`, `first` + 1, ….
+    fn normals(&self, stream: &str, first: u64, out: &mut [f32]);
+    /// Numbers uniform on `[0, 1)`, those of indices `first`, `first` + 1, ….
+    fn uniforms(&self, stream: &str, first: u64, out: &mut [f32]);
+
+    /// The standard normal number of one index.
+    fn normal(&self, stream: &str, index: u64) -> f32 {
+        let mut one = [0.0];
+        self.normals(stream, index, &mut one);
+        one[0]
+    }
+
+    /// The uniform number of one index.
+    fn uniform(&self, stream: &str, index: u64) -> f32 {
+        let mut one = [0.0];
+        self.uniforms(stream, index, &mut one);
+        one[0]
+    }
 }
+
+/// Values that one thread draws at a time: enough to forget the cost of handing them out.
+const DRAWN_TOGETHER: usize = 1 << 14;
 
 /// All parameters of a network, laid out one after the other in a flat buffer.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,13 +158,21 @@ impl ParamLayout {
         let mut flat = vec![0.0; self.len];
         for (spec, place) in self.iter() {
             let stream = format!("init/{}", spec.name);
-            for (index, value) in place.of_mut(&mut flat).iter_mut().enumerate() {
-                *value = match spec.init {
-                    Init::Constant(constant) => constant,
-                    Init::Normal { std } => std * random.normal(&stream, index as u64),
-                    Init::Uniform { bound } => bound * (2.0 * random.uniform(&stream, index as u64) - 1.0),
-                };
-            }
+            let pieces = place.of_mut(&mut flat).par_chunks_mut(DRAWN_TOGETHER).enumerate();
+            pieces.for_each(|(piece, values)| {
+                let first = (piece * DRAWN_TOGETHER) as u64;
+                match spec.init {
+                    Init::Constant(constant) => values.fill(constant),
+                    Init::Normal { std } => {
+                        random.normals(&stream, first, values);
+                        values.iter_mut().for_each(|value| *value *= std);
+                    }
+                    Init::Uniform { bound } => {
+                        random.uniforms(&stream, first, values);
+                        values.iter_mut().for_each(|value| *value = bound * (2.0 * *value - 1.0));
+                    }
+                }
+            });
         }
         flat
     }
@@ -163,28 +190,36 @@ impl SplitMix {
         Self { seed }
     }
 
-    fn bits(&self, stream: &str, index: u64) -> u64 {
-        let mut state = self.seed;
-        for byte in stream.bytes() {
-            state = mix(state ^ u64::from(byte));
-        }
-        mix(state.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-    }
-
-    /// 53 random bits as a number in (0, 1].
-    fn unit(&self, stream: &str, index: u64) -> f64 {
-        ((self.bits(stream, index) >> 11) + 1) as f64 / (1u64 << 53) as f64
+    /// What a stream's numbers are drawn from.
+    fn stream(&self, stream: &str) -> u64 {
+        stream.bytes().fold(self.seed, |state, byte| mix(state ^ u64::from(byte)))
     }
 }
 
+/// 64 random bits of a stream.
+fn bits(stream: u64, index: u64) -> u64 {
+    mix(stream.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+}
+
+/// 53 random bits as a number in (0, 1].
+fn unit(stream: u64, index: u64) -> f64 {
+    ((bits(stream, index) >> 11) + 1) as f64 / (1u64 << 53) as f64
+}
+
 impl RandomSource for SplitMix {
-    fn normal(&self, stream: &str, index: u64) -> f32 {
-        // Box and Muller: two uniforms give one normal, the second is not kept.
-        let radius = (-2.0 * self.unit(stream, 2 * index).ln()).sqrt();
-        (radius * (TAU * self.unit(stream, 2 * index + 1)).cos()) as f32
+    fn normals(&self, stream: &str, first: u64, out: &mut [f32]) {
+        let stream = self.stream(stream);
+        for (index, out) in (first..).zip(out) {
+            // Box and Muller: two uniforms give one normal, the second is not kept.
+            let radius = (-2.0 * unit(stream, 2 * index).ln()).sqrt();
+            *out = (radius * (TAU * unit(stream, 2 * index + 1)).cos()) as f32;
+        }
     }
 
-    fn uniform(&self, stream: &str, index: u64) -> f32 {
-        (self.bits(stream, index) >> 40) as f32 / (1u64 << 24) as f32
+    fn uniforms(&self, stream: &str, first: u64, out: &mut [f32]) {
+        let stream = self.stream(stream);
+        for (index, out) in (first..).zip(out) {
+            *out = (bits(stream, index) >> 40) as f32 / (1u64 << 24) as f32;
+        }
     }
 }

@@ -26,7 +26,7 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use crate::data::prompts::Prompts;
-use crate::data::seed::Seed;
+use crate::data::seed::{Draws, Seed};
 use crate::error::{Error, Result};
 
 /// A network in an experiment.
@@ -123,13 +123,16 @@ impl NetworkSpec {
 
 /// First weights are pure functions of the seed, the parameter's name and the index.
 impl RandomSource for Seed {
-    fn normal(&self, stream: &str, index: u64) -> f32 {
-        self.at(stream, index).normal() as f32
+    fn normals(&self, stream: &str, first: u64, out: &mut [f32]) {
+        self.first_normals(stream, first, out);
     }
 
-    fn uniform(&self, stream: &str, index: u64) -> f32 {
-        // below 1 also after rounding to float32
-        (self.at(stream, index).uniform() as f32).min(1.0 - f32::EPSILON)
+    fn uniforms(&self, stream: &str, first: u64, out: &mut [f32]) {
+        let key = self.key(stream);
+        for (index, out) in (first..).zip(out) {
+            // below 1 also after rounding to float32
+            *out = (Draws::new(key, index).uniform() as f32).min(1.0 - f32::EPSILON);
+        }
     }
 }
 
