@@ -126,33 +126,31 @@ fn compile_text(name: &str, text: &str, architecture: &str) -> Result<Vec<u8>, C
     let program = nvrtc::create_program(&source, None).map_err(|e| failed(e.to_string()))?;
     let options = [architecture, "-std=c++17", "--extra-device-vectorization"];
     // SAFETY: the program was just made and is destroyed at the end.
-    let cubin = unsafe {
-        let compiled = nvrtc::compile_program(program, &options);
-        let result = match compiled {
-            Ok(()) => cubin_of(program).map_err(|e| failed(e.to_string())),
-            Err(error) => {
-                let log = nvrtc::get_program_log(program).unwrap_or_default();
-                let text: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-                Err(failed(format!("{error}\n{}", String::from_utf8_lossy(&text))))
-            }
-        };
-        let _ = nvrtc::destroy_program(program);
-        result
-    }?;
-    Ok(cubin)
+    let cubin = match unsafe { nvrtc::compile_program(program, &options) } {
+        // SAFETY: the program has just been compiled.
+        Ok(()) => unsafe { cubin_of(program) }.map_err(|e| failed(e.to_string())),
+        Err(error) => {
+            // SAFETY: the program lives; its log is there whether it was compiled or not.
+            let log = unsafe { nvrtc::get_program_log(program) }.unwrap_or_default();
+            let text: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+            Err(failed(format!("{error}\n{}", String::from_utf8_lossy(&text))))
+        }
+    };
+    // SAFETY: made above, destroyed once.
+    let _ = unsafe { nvrtc::destroy_program(program) };
+    cubin
 }
 
 /// # Safety
 /// `program` must be a compiled program.
 unsafe fn cubin_of(program: sys::nvrtcProgram) -> Result<Vec<u8>, nvrtc::NvrtcError> {
     let mut size = 0;
-    // SAFETY: the buffer has the size that was asked for.
-    unsafe {
-        sys::nvrtcGetCUBINSize(program, &mut size).result()?;
-        let mut cubin = vec![0u8; size];
-        sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast()).result()?;
-        Ok(cubin)
-    }
+    // SAFETY: the program is compiled, as promised; one number is written.
+    unsafe { sys::nvrtcGetCUBINSize(program, &mut size) }.result()?;
+    let mut cubin = vec![0u8; size];
+    // SAFETY: the buffer has the size that the library has just said.
+    unsafe { sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast()) }.result()?;
+    Ok(cubin)
 }
 
 /// The cubin cache: `$XDG_CACHE_HOME/iclab/kernels`, or below the home directory.

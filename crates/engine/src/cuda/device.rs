@@ -47,6 +47,7 @@ pub struct Device {
 
 // SAFETY: a cuBLASLt handle may be used from any thread (its documentation says so); the context is bound by each call.
 unsafe impl Send for Device {}
+// SAFETY: as above.
 unsafe impl Sync for Device {}
 
 impl Drop for Device {
@@ -156,14 +157,12 @@ impl Device {
 /// Calls the driver where it and the libraries are there.
 fn with_libraries<T>(work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
     let missing = |what: &str| CudaError::Unavailable(what.to_string());
-    // SAFETY: looks for libraries by name.
-    let [has_driver, has_blas, has_nvrtc] = unsafe {
-        [
-            driver::sys::is_culib_present(),
-            cudarc::cublaslt::sys::is_culib_present(),
-            nvrtc::sys::is_culib_present(),
-        ]
-    };
+    // SAFETY: looks for a library by name.
+    let has_driver = unsafe { driver::sys::is_culib_present() };
+    // SAFETY: as above.
+    let has_blas = unsafe { cudarc::cublaslt::sys::is_culib_present() };
+    // SAFETY: as above.
+    let has_nvrtc = unsafe { nvrtc::sys::is_culib_present() };
     if !has_driver {
         return Err(missing("the driver's library libcuda.so was not found"));
     }

@@ -118,11 +118,10 @@ unsafe impl Send for Matmul {}
 impl Drop for Matmul {
     fn drop(&mut self) {
         // SAFETY: made by `new`, destroyed once.
-        unsafe {
-            let _ = lt::destroy_matmul_desc(self.description);
-            for layout in self.layouts {
-                let _ = lt::destroy_matrix_layout(layout);
-            }
+        let _ = unsafe { lt::destroy_matmul_desc(self.description) };
+        for layout in self.layouts {
+            // SAFETY: as above.
+            let _ = unsafe { lt::destroy_matrix_layout(layout) };
         }
     }
 }
@@ -131,13 +130,12 @@ impl Drop for Matmul {
 fn set_batch(layout: sys::cublasLtMatrixLayout_t, batch: usize, m: &DeviceMatrix) -> Result<(), CublasError> {
     use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
     let (batch, offset) = (batch as i32, (m.rows * m.stride) as i64);
-    // SAFETY: the layout lives; both attributes are set with the types their documentation names.
-    unsafe {
-        let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
-        lt::set_matrix_layout_attribute(layout, attribute, from_ref(&batch).cast(), size_of::<i32>())?;
-        let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
-        lt::set_matrix_layout_attribute(layout, attribute, from_ref(&offset).cast(), size_of::<i64>())
-    }
+    let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
+    // SAFETY: the layout lives; the attribute is set with the type its documentation names.
+    unsafe { lt::set_matrix_layout_attribute(layout, attribute, from_ref(&batch).cast(), size_of::<i32>()) }?;
+    let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
+    // SAFETY: as above.
+    unsafe { lt::set_matrix_layout_attribute(layout, attribute, from_ref(&offset).cast(), size_of::<i64>()) }
 }
 
 /// Bytes of cuBLASLt's workspace, one per stream.
@@ -270,44 +268,34 @@ impl Matmul {
     fn suggestions(&self) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
         use sys::cublasLtMatmulPreferenceAttributes_t as Preference;
         const MOST: usize = 16;
-        let preference = lt::create_matmul_pref()?;
+        let preference = Preferred::new()?;
+        preference.set(Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, WORKSPACE)?;
+        let alignments = [
+            Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+            Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+            Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+        ];
+        for (attribute, alignment) in alignments.into_iter().zip(self.alignments()) {
+            preference.set(attribute, alignment)?;
+        }
         let [a, b, out] = self.layouts;
         let mut found = [const { MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::uninit() }; MOST];
         let mut count = 0;
         // SAFETY: all descriptors live; `found` has room for the results asked for.
         let status = unsafe {
-            let bytes = WORKSPACE;
-            let workspace = Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            lt::set_matmul_pref_attribute(
-                preference,
-                workspace,
-                from_ref(&bytes).cast(),
-                size_of::<usize>(),
-            )?;
-            let alignments = [
-                Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-            ];
-            for (attribute, alignment) in alignments.into_iter().zip(self.alignments()) {
-                let size = size_of::<u32>();
-                lt::set_matmul_pref_attribute(preference, attribute, from_ref(&alignment).cast(), size)?;
-            }
-            let status = sys::cublasLtMatmulAlgoGetHeuristic(
+            sys::cublasLtMatmulAlgoGetHeuristic(
                 self.device.blas,
                 self.description,
                 a,
                 b,
                 out,
                 out,
-                preference,
+                preference.0,
                 MOST as i32,
-                found[0].as_mut_ptr(),
+                found.as_mut_ptr().cast(),
                 &mut count,
-            );
-            let _ = lt::destroy_matmul_pref(preference);
-            status
+            )
         };
         status.result()?;
         // SAFETY: the library has written the first `count` results.
@@ -348,5 +336,30 @@ impl Matmul {
             )
         }
         .map_err(blas("multiply"))
+    }
+}
+
+/// What an algorithm must keep to.
+struct Preferred(sys::cublasLtMatmulPreference_t);
+
+impl Preferred {
+    fn new() -> Result<Preferred, CublasError> {
+        lt::create_matmul_pref().map(Preferred)
+    }
+
+    fn set<T>(
+        &self,
+        attribute: sys::cublasLtMatmulPreferenceAttributes_t,
+        value: T,
+    ) -> Result<(), CublasError> {
+        // SAFETY: the preference lives; every attribute is set with the type its documentation names.
+        unsafe { lt::set_matmul_pref_attribute(self.0, attribute, from_ref(&value).cast(), size_of::<T>()) }
+    }
+}
+
+impl Drop for Preferred {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, destroyed once.
+        let _ = unsafe { lt::destroy_matmul_pref(self.0) };
     }
 }

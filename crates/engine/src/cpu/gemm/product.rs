@@ -110,11 +110,10 @@ impl<S: Simd> Microkernel<S> for RowTiles<'_, '_> {
         for col in (0..to.cols).step_by(R * S::F32_LANES) {
             let rows = array::from_fn(|r| x.data[(row + r) * x.row_stride..].as_ptr());
             // SAFETY: `new` has asserted that `x` is within its data and as deep as `b`; `R` registers are a power of two of
-            // columns up to a panel's, so that they are within each row of `b`. `prefetches` has checked the place.
-            unsafe {
-                let sums = sums::<S, N, R>(simd, rows, b, col, prefetches);
-                to.put(simd, [row, col], sums);
-            }
+            // columns up to a panel's, so that they are within each row of `b`.
+            let sums = unsafe { sums::<S, N, R>(simd, rows, b, col, prefetches) };
+            // SAFETY: `prefetches` has checked that the rows exist.
+            unsafe { to.put(simd, [row, col], sums) };
         }
         N
     }
@@ -164,10 +163,10 @@ unsafe fn add_products<S: Simd, const N: usize, const R: usize>(
 ) {
     let b = b.as_ptr().cast::<S::f32s>();
     // SAFETY: promised by the caller; a vector of floats may lie anywhere when read unaligned.
-    let b: [S::f32s; R] = array::from_fn(|i| unsafe { b.add(i).read_unaligned() });
+    let b: [S::f32s; R] = array::from_fn(|i| unsafe { b.wrapping_add(i).read_unaligned() });
     for (row, sums) in rows.iter().zip(sums) {
         // SAFETY: promised by the caller.
-        let factor = simd.splat_f32s(unsafe { *row.add(k) });
+        let factor = simd.splat_f32s(unsafe { *row.wrapping_add(k) });
         for (sum, &b) in sums.iter_mut().zip(&b) {
             *sum = simd.mul_add_f32s(factor, b, *sum);
         }

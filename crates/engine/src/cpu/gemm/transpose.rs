@@ -76,18 +76,24 @@ mod x86 {
                 for i in (0..x.rows).step_by(SQUARE) {
                     let from = x.data.as_ptr().wrapping_add(i * x.row_stride + j);
                     let to = out.as_mut_ptr().wrapping_add(j * out_stride + i);
-                    // SAFETY: `transpose` has asserted that all rows and columns lie within both slices, and the square from
-                    // (i, j) on lies within the matrix. Checks would take longer than the copy.
-                    unsafe {
-                        let rows =
-                            array::from_fn(|r| from.add(r * x.row_stride).cast::<__m256>().read_unaligned());
-                        for (c, column) in transposed(simd, rows).into_iter().enumerate() {
-                            let place = to.add(c * out_stride).cast::<__m256>();
-                            place.write_unaligned(match accumulate {
-                                Accumulate::Overwrite => column,
-                                Accumulate::Add => simd.avx._mm256_add_ps(place.read_unaligned(), column),
-                            });
-                        }
+                    // `transpose` has asserted that all rows and columns lie within both slices, and the square from (i, j)
+                    // on lies within the matrix. Checks would take longer than the copy.
+                    let rows = array::from_fn(|r| {
+                        let row = from.wrapping_add(r * x.row_stride).cast::<__m256>();
+                        // SAFETY: as above.
+                        unsafe { row.read_unaligned() }
+                    });
+                    for (c, column) in transposed(simd, rows).into_iter().enumerate() {
+                        let place = to.wrapping_add(c * out_stride).cast::<__m256>();
+                        let column = if accumulate == Accumulate::Add {
+                            // SAFETY: as above.
+                            let there = unsafe { place.read_unaligned() };
+                            simd.avx._mm256_add_ps(there, column)
+                        } else {
+                            column
+                        };
+                        // SAFETY: as above.
+                        unsafe { place.write_unaligned(column) };
                     }
                 }
             }

@@ -180,23 +180,27 @@ impl<S: Simd> Microkernel<S> for OuterTiles<'_, '_> {
         for col in (0..to.cols).step_by(R * S::F32_LANES) {
             let b = b.advanced([0, col], NR);
             let packs = [N == MR && col == 0 && !a.pack_to.is_null(), !b.pack_to.is_null()];
-            // SAFETY: the sides have as many rows as `left` and `right`, which lie within their data; panels are as deep as
-            // a block. There are `N` columns of `left` from `row` on, and `R` registers of `right` from `col` on
-            // where it is a whole panel, or of packed B, which is as wide as one. `prefetches` has checked the place.
-            unsafe {
-                let sums = match packs {
-                    // Most tiles are these: distances that are known need no instructions.
-                    [false, false] if N == MR && (a.step, b.step) == (MR, NR) => {
-                        let sides = [Side { step: MR, ..a }, Side { step: NR, ..b }];
-                        sums::<S, N, R, false, false>(simd, sides, depth, prefetches)
-                    }
-                    [false, false] => sums::<S, N, R, false, false>(simd, [a, b], depth, prefetches),
-                    [true, false] => sums::<S, N, R, true, false>(simd, [a, b], depth, prefetches),
-                    [false, true] => sums::<S, N, R, false, true>(simd, [a, b], depth, prefetches),
-                    [true, true] => sums::<S, N, R, true, true>(simd, [a, b], depth, prefetches),
-                };
-                to.put(simd, [row, col], sums);
-            }
+            // Every tile is added up under the same condition: the sides have as many rows as `left` and `right`, which lie
+            // within their data; panels are as deep as a block. There are `N` columns of `left` from `row` on, and `R`
+            // registers of `right` from `col` on where it is a whole panel, or of packed B, which is as wide as one.
+            let sums = match packs {
+                // Most tiles are these: distances that are known need no instructions.
+                [false, false] if N == MR && (a.step, b.step) == (MR, NR) => {
+                    let sides = [Side { step: MR, ..a }, Side { step: NR, ..b }];
+                    // SAFETY: as above.
+                    unsafe { sums::<S, N, R, false, false>(simd, sides, depth, prefetches) }
+                }
+                // SAFETY: as above.
+                [false, false] => unsafe { sums::<S, N, R, false, false>(simd, [a, b], depth, prefetches) },
+                // SAFETY: as above.
+                [true, false] => unsafe { sums::<S, N, R, true, false>(simd, [a, b], depth, prefetches) },
+                // SAFETY: as above.
+                [false, true] => unsafe { sums::<S, N, R, false, true>(simd, [a, b], depth, prefetches) },
+                // SAFETY: as above.
+                [true, true] => unsafe { sums::<S, N, R, true, true>(simd, [a, b], depth, prefetches) },
+            };
+            // SAFETY: `prefetches` has checked that the rows exist.
+            unsafe { to.put(simd, [row, col], sums) };
         }
         N
     }
@@ -242,19 +246,21 @@ unsafe fn add_products<S: Simd, const N: usize, const R: usize, const PACK_A: bo
 ) {
     let (a, b) = (a.advanced([k, 0], MR), b.advanced([k, 0], NR));
     // SAFETY: promised by the caller; a vector of floats may lie anywhere when read unaligned.
-    unsafe {
-        let row: [S::f32s; R] = b.at.cast::<[S::f32s; R]>().read_unaligned();
-        if PACK_B {
-            b.pack_to.cast::<[S::f32s; R]>().write_unaligned(row);
-        }
-        if PACK_A {
-            a.pack_to.cast::<[f32; N]>().write_unaligned(a.at.cast::<[f32; N]>().read_unaligned());
-        }
-        for (r, sums) in sums.iter_mut().enumerate() {
-            let factor = simd.splat_f32s(*a.at.add(r));
-            for (sum, &b) in sums.iter_mut().zip(&row) {
-                *sum = simd.mul_add_f32s(factor, b, *sum);
-            }
+    let row: [S::f32s; R] = unsafe { b.at.cast::<[S::f32s; R]>().read_unaligned() };
+    if PACK_B {
+        // SAFETY: as above, where it is packed.
+        unsafe { b.pack_to.cast::<[S::f32s; R]>().write_unaligned(row) };
+    }
+    // SAFETY: as above.
+    let factors = unsafe { a.at.cast::<[f32; N]>().read_unaligned() };
+    if PACK_A {
+        // SAFETY: as above, where it is packed.
+        unsafe { a.pack_to.cast::<[f32; N]>().write_unaligned(factors) };
+    }
+    for (factor, sums) in factors.into_iter().zip(sums) {
+        let factor = simd.splat_f32s(factor);
+        for (sum, &b) in sums.iter_mut().zip(&row) {
+            *sum = simd.mul_add_f32s(factor, b, *sum);
         }
     }
 }
