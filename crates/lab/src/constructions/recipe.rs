@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::layers::{EQUAL, OPPOSITE};
 use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
-use crate::linalg::{Spectrum, gram, norm};
+use crate::linalg::{Eigenvalues, gram, norm};
 
 /// What a construction is built from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,7 +232,7 @@ pub fn step_limit(variant: Variant, prompts: &Prompts, pairs: usize) -> f64 {
         let xs = &prompts.prompt(b).0[..pairs * d];
         match variant {
             Variant::Causal => xs.chunks_exact(d).map(|x| norm(x).powi(2)).fold(0.0, f64::max),
-            _ => Spectrum::of(&gram(xs, d), d).largest(),
+            _ => Eigenvalues::of(&gram(xs, d), d).largest(),
         }
     };
     let largest = (0..prompts.count()).into_par_iter().map(of_prompt).reduce(|| 0.0, f64::max);

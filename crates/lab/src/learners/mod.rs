@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
-use crate::linalg::Spectrum;
+use crate::linalg::Eigenvalues;
 use crate::registry::Id;
 use crate::solvers::{Filter, Problem};
 
@@ -86,7 +86,7 @@ pub trait Learner: Send + Sync {
     fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>>;
 
     /// What it does to each eigen-direction of S, where it has such a closed form: w_k = Σ f(λᵢ, k) vᵢvᵢᵀ c.
-    fn filter(&self, _problem: &Problem, _spectrum: &Spectrum) -> Option<Filter> {
+    fn filter(&self, _problem: &Problem, _values: &Eigenvalues) -> Option<Filter> {
         None
     }
 

@@ -1,21 +1,26 @@
 //! The Newton–Schulz iteration, once for each size that matters and once for any.
 
-use super::{axpy, multiply, vectorised};
+use super::product::{add_product, matmul};
+use super::vectorised;
 
-/// One Newton–Schulz iteration M ← 2M − M S M, with `scratch` of the same size.
-pub(crate) fn newton_schulz(s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
+/// One Newton–Schulz iteration M ← 2M − M S M, with `scratch` to be used again in the next.
+pub(crate) fn newton_schulz(s: &[f64], m: &mut [f64], scratch: &mut Vec<f64>, d: usize) {
     relaxed_newton_schulz(2.0, s, m, scratch, d);
 }
 
-/// M ← aM − (a−1) M S M, with `scratch` of the same size.
-pub(crate) fn relaxed_newton_schulz(a: f64, s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
+/// M ← aM − (a−1) M S M, with `scratch` to be used again in the next.
+pub(crate) fn relaxed_newton_schulz(a: f64, s: &[f64], m: &mut [f64], scratch: &mut Vec<f64>, d: usize) {
+    scratch.resize(2 * d * d, 0.0);
+    let (first, second) = scratch.split_at_mut(d * d);
+    if !matches!(d, 5 | 10 | 20) {
+        return newton_schulz_of_any_size(a, s, m, first, second, d);
+    }
     vectorised(
         #[inline(always)]
         || match d {
-            5 => newton_schulz_of_size::<5>(a, s, m, scratch),
-            10 => newton_schulz_of_size::<10>(a, s, m, scratch),
-            20 => newton_schulz_of_size::<20>(a, s, m, scratch),
-            _ => newton_schulz_of_any_size(a, s, m, scratch, d),
+            5 => newton_schulz_of_size::<5>(a, s, m, first),
+            10 => newton_schulz_of_size::<10>(a, s, m, first),
+            _ => newton_schulz_of_size::<20>(a, s, m, first),
         },
     );
 }
@@ -66,18 +71,10 @@ fn product_rows<const D: usize, const R: usize>(
     out[i..i + R].copy_from_slice(&sums);
 }
 
-#[inline(always)]
-fn newton_schulz_of_any_size(a: f64, s: &[f64], m: &mut [f64], scratch: &mut [f64], d: usize) {
-    multiply(s, m, scratch, d);
-    let mut sum = vec![0.0; d];
-    let old = m.to_vec();
-    for i in 0..d {
-        sum.fill(0.0);
-        for k in 0..d {
-            axpy(old[i * d + k], &scratch[k * d..(k + 1) * d], &mut sum);
-        }
-        for j in 0..d {
-            m[i * d + j] = a * old[i * d + j] - (a - 1.0) * sum[j];
-        }
-    }
+/// Both products are symmetric, and half of each would do in exact arithmetic. It does not here: where S has a null space, M
+/// grows on it from step to step, and what is mirrored brings its round-off back among the rest.
+fn newton_schulz_of_any_size(a: f64, s: &[f64], m: &mut [f64], sm: &mut [f64], old: &mut [f64], d: usize) {
+    matmul(s, m, sm, d);
+    old.copy_from_slice(m);
+    add_product(m, a, old, sm, 1.0 - a, d);
 }

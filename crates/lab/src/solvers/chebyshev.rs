@@ -36,8 +36,8 @@ impl Solver for Chebyshev {
     type State = State;
 
     fn start(&self, problem: &Problem) -> State {
-        let spectrum = problem.spectrum();
-        let (high, low) = (spectrum.largest(), spectrum.smallest_positive());
+        let values = problem.eigenvalues();
+        let (high, low) = (values.largest(), values.smallest_positive());
         let zero = vec![0.0; problem.dim];
         State {
             centre: (high + low) / 2.0,

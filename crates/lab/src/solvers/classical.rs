@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
-use crate::linalg::Spectrum;
+use crate::linalg::Eigenvalues;
 use crate::registry::{Id, Settings};
 
 /// An algorithm that reads t pairs and then answers queries.
@@ -19,7 +19,7 @@ pub trait InContext: Send + Sync {
     fn answer(&self, problem: &Problem, queries: &[f64], steps: &Steps, answers: &mut [f64]);
 
     /// Its closed form, if it has one.
-    fn filter(&self, _problem: &Problem, _spectrum: &Spectrum) -> Option<Filter> {
+    fn filter(&self, _problem: &Problem, _values: &Eigenvalues) -> Option<Filter> {
         None
     }
 }
@@ -110,9 +110,9 @@ impl<A: InContext> Learner for Classical<A> {
         self.default_steps.clone()
     }
 
-    fn filter(&self, problem: &Problem, spectrum: &Spectrum) -> Option<Filter> {
+    fn filter(&self, problem: &Problem, values: &Eigenvalues) -> Option<Filter> {
         // with a ridge it acts on another S than the caller's
-        self.algorithm.filter(problem, spectrum).filter(|_| self.lambda == 0.0)
+        self.algorithm.filter(problem, values).filter(|_| self.lambda == 0.0)
     }
 
     fn trajectory(&self, prompts: &Prompts, steps: &Steps) -> Result<Trajectory> {

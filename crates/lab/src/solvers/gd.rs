@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::{LAMBDA, Properties, SolverRow, form};
 use crate::error::Result;
 use crate::learners::steps::Steps;
-use crate::linalg::{Spectrum, axpy, norm, symmetric_matvec};
+use crate::linalg::{Eigenvalues, axpy, norm, symmetric_matvec, vectorised};
 use crate::registry::{Setting, Settings};
 
 /// Registry row.
@@ -61,10 +61,10 @@ impl StepSize {
     }
 
     /// η for a problem; 0 when nothing has been read.
-    pub fn of(self, problem: &Problem, spectrum: Option<&Spectrum>) -> f64 {
+    pub fn of(self, problem: &Problem, values: Option<&Eigenvalues>) -> f64 {
         let finite = |eta: f64| if eta.is_finite() { eta } else { 0.0 };
-        let with = |policy: fn(&Spectrum) -> f64| {
-            finite(spectrum.map_or_else(|| policy(&problem.spectrum()), policy))
+        let with = |policy: fn(&Eigenvalues) -> f64| {
+            finite(values.map_or_else(|| policy(&problem.eigenvalues()), policy))
         };
         match self {
             StepSize::Fixed(eta) => eta,
@@ -103,20 +103,30 @@ impl Solver for Gd {
     }
 
     /// (1 − (1−ηλ)^k) / λ
-    fn filter(&self, problem: &Problem, spectrum: &Spectrum) -> Option<Filter> {
-        let eta = self.eta.of(problem, Some(spectrum));
-        Some(Box::new(move |value, k| {
-            let z = eta * value;
-            if z * (k as f64) < 1e-8 {
-                eta * k as f64 // the limit λ → 0, to first order
-            } else if z < 0.5 {
-                -(k as f64 * (-z).ln_1p()).exp_m1() / value
-            } else {
-                // powf loses the sign of a negative base, so the parity of k restores it
-                let base = 1.0 - z;
-                let power = base.abs().powf(k as f64) * if base < 0.0 && k % 2 == 1 { -1.0 } else { 1.0 };
-                (1.0 - power) / value
-            }
-        }))
+    fn filter(&self, problem: &Problem, values: &Eigenvalues) -> Option<Filter> {
+        let eta = self.eta.of(problem, Some(values));
+        Some(Box::new(move |values, k, out| geometric_filter(eta, values, k, out)))
     }
+}
+
+/// q/λ for q = 1 − (1−z)^k, z = ηλ, over the binary digits of k: q of 2k is q(2−q), and q of k+1 is q + z(1−q). Both keep all
+/// digits of a small q, and all eigenvalues go through them side by side.
+fn geometric_filter(eta: f64, values: &[f64], k: u64, out: &mut [f64]) {
+    vectorised(
+        #[inline(always)]
+        || {
+            out.fill(0.0);
+            for digit in (0..u64::BITS - k.leading_zeros()).rev() {
+                out.iter_mut().for_each(|q| *q *= 2.0 - *q);
+                if k >> digit & 1 == 1 {
+                    out.iter_mut().zip(values).for_each(|(q, value)| *q += eta * value * (1.0 - *q));
+                }
+            }
+            for (q, value) in out.iter_mut().zip(values) {
+                // the limit λ → 0, to first order
+                let limit = eta * k as f64;
+                *q = if limit * value < 1e-8 { limit } else { *q / value };
+            }
+        },
+    );
 }

@@ -17,11 +17,11 @@
 use super::classical::Classical;
 use super::gd::StepSize;
 use super::inverse::scaled_identity;
-use super::iterative::{Filter, Form, Iterative, Solver};
+use super::iterative::{Filter, Form, Iterative, Solver, pointwise};
 use super::problem::Problem;
 use super::{LAMBDA, Properties, SolverRow, form};
 use crate::learners::steps::Steps;
-use crate::linalg::{Spectrum, axpy, matmul, symmetric_matvec};
+use crate::linalg::{Eigenvalues, axpy, matmul, symmetric_matvec};
 use crate::registry::Setting;
 
 /// Registry row.
@@ -138,9 +138,9 @@ impl Solver for GdPlusPlus {
     }
 
     /// The same steps on one eigenvalue.
-    fn filter(&self, problem: &Problem, spectrum: &Spectrum) -> Option<Filter> {
-        let (eta, gamma) = (self.eta.of(problem, Some(spectrum)), self.gamma);
-        Some(Box::new(move |value, k| {
+    fn filter(&self, problem: &Problem, values: &Eigenvalues) -> Option<Filter> {
+        let (eta, gamma) = (self.eta.of(problem, Some(values)), self.gamma);
+        Some(pointwise(move |value, k| {
             let (mut s, mut c, mut p, mut w) = (value, 1.0, 1.0, 0.0);
             for (eta, gamma) in gamma.schedule(eta).take(k as usize) {
                 let a = 1.0 - gamma * s;

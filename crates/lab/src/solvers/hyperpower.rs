@@ -10,7 +10,7 @@ use super::iterative::{Filter, Form, Iterative, Solver};
 use super::problem::Problem;
 use super::{LAMBDA, Properties, SolverRow, form};
 use crate::learners::steps::Steps;
-use crate::linalg::{Spectrum, matmul, symmetric_matvec};
+use crate::linalg::{Eigenvalues, matmul, symmetric_matvec};
 use crate::registry::Setting;
 
 /// Registry row.
@@ -88,7 +88,7 @@ impl Solver for Hyperpower {
     }
 
     /// The residual is raised to the power p at each step.
-    fn filter(&self, problem: &Problem, _: &Spectrum) -> Option<Filter> {
+    fn filter(&self, problem: &Problem, _: &Eigenvalues) -> Option<Filter> {
         Some(self.start.residual_to_the(self.order, problem))
     }
 }

@@ -1,7 +1,7 @@
 //! What iterations for the inverse of S share: their start M₀ = αS or M₀ = ηI, and the filter of a residual that is
 //! raised to a power at each step.
 
-use super::iterative::Filter;
+use super::iterative::{Filter, pointwise};
 use super::problem::Problem;
 use crate::error::Result;
 use crate::linalg::{frobenius_of_square, norm};
@@ -66,7 +66,7 @@ impl Start {
 
     /// α or η for a problem; 0 when nothing has been read.
     fn size(self, problem: &Problem) -> f64 {
-        let largest = || problem.spectrum().largest();
+        let largest = || problem.eigenvalues().largest();
         let size = match self {
             Start::Gram(Size::Frobenius) => 1.0 / frobenius_of_square(problem.s, problem.dim),
             Start::Gram(Size::Spectral(over)) => over * largest().powi(-2),
@@ -99,7 +99,7 @@ impl Start {
     pub fn residual_to_the(self, order: usize, problem: &Problem) -> Filter {
         let start = self.on_eigenvalues(problem);
         let odd = order % 2 == 1;
-        Box::new(move |value, k| {
+        pointwise(move |value, k| {
             let z = start(value) * value;
             // more steps than these change nothing, and the power stays finite
             let power = (order as f64).powi(k.min(if order == 2 { 1000 } else { 300 }) as i32);

@@ -4,7 +4,7 @@ use super::classical::{Classical, InContext};
 use super::problem::Problem;
 use crate::learners::Unit;
 use crate::learners::steps::Steps;
-use crate::linalg::{Spectrum, dot};
+use crate::linalg::{Eigenvalues, axpy, dot, in_eigenbasis};
 use crate::registry::Id;
 
 /// The update as on paper and nothing else; [`Iterative`] makes a learner of it.
@@ -53,13 +53,19 @@ pub trait Solver: Send + Sync {
     fn weights(&self, problem: &Problem, state: &Self::State, w: &mut [f64]);
 
     /// Its closed form, if it has one.
-    fn filter(&self, _problem: &Problem, _spectrum: &Spectrum) -> Option<Filter> {
+    fn filter(&self, _problem: &Problem, _values: &Eigenvalues) -> Option<Filter> {
         None
     }
 }
 
-/// w_k = Σ f(λᵢ, k) vᵢvᵢᵀ c: what a method of polynomials in S does to each eigen-direction.
-pub type Filter = Box<dyn Fn(f64, u64) -> f64>;
+/// What a method of polynomials in S does to each eigen-direction: w_k = Σ f(λᵢ, k) vᵢvᵢᵀ c. Called with eigenvalues, none of
+/// them negative, and k, it writes f(λᵢ, k) for each.
+pub type Filter = Box<dyn Fn(&[f64], u64, &mut [f64])>;
+
+/// A filter by its formula for one eigenvalue.
+pub fn pointwise(f: impl Fn(f64, u64) -> f64 + 'static) -> Filter {
+    Box::new(move |values, k, out| out.iter_mut().zip(values).for_each(|(out, &value)| *out = f(value, k)))
+}
 
 /// How an algorithm's steps are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,46 +108,43 @@ impl<S: Solver> Iterative<S> {
         }
     }
 
-    /// Calls `record(s, w)` with the weights after each of `steps`.
-    fn weights(&self, problem: &Problem, steps: &Steps, mut record: impl FnMut(usize, &[f64])) {
-        let mut w = vec![0.0; problem.dim];
-        if self.form == Form::Closed {
-            let spectrum = problem.spectrum();
-            if let Some(filter) = self.solver.filter(problem, &spectrum) {
-                let directions = spectrum.vectors.chunks_exact(problem.dim);
-                let components: Vec<f64> = directions.clone().map(|v| dot(v, problem.c)).collect();
-                for (s, &step) in steps.as_slice().iter().enumerate() {
-                    w.fill(0.0);
-                    for ((v, value), component) in directions.clone().zip(&spectrum.values).zip(&components) {
-                        crate::linalg::axpy(filter(value.max(0.0), step) * component, v, &mut w);
-                    }
-                    record(s, &w);
-                }
-                return;
+    /// Answers through the eigenvalues of S; `false` if there is no such form.
+    fn answer_closed(&self, problem: &Problem, queries: &[f64], steps: &Steps, answers: &mut [f64]) -> bool {
+        let (d, asked) = (problem.dim, queries.len() / problem.dim);
+        // rows vᵢᵀc, vᵢᵀx₁, vᵢᵀx₂, …
+        let (values, components) = in_eigenbasis(problem.s, d, &[problem.c, queries].concat());
+        let Some(filter) = self.solver.filter(problem, &values) else { return false };
+        let values: Vec<f64> = values.iter().map(|v| v.max(0.0)).collect();
+        let mut filtered = vec![0.0; d];
+        for (&step, answers) in steps.as_slice().iter().zip(answers.chunks_exact_mut(asked)) {
+            filter(&values, step, &mut filtered);
+            answers.fill(0.0);
+            for (f, row) in filtered.iter().zip(components.chunks_exact(1 + asked)) {
+                axpy(f * row[0], &row[1..], answers);
             }
         }
-        let mut state = self.solver.start(problem);
-        let mut done = 0;
-        for (s, &step) in steps.as_slice().iter().enumerate() {
-            (done..step).for_each(|_| self.solver.step(problem, &mut state));
-            done = step;
-            self.solver.weights(problem, &state, &mut w);
-            record(s, &w);
-        }
+        true
     }
 }
 
 impl<S: Solver> InContext for Iterative<S> {
     fn answer(&self, problem: &Problem, queries: &[f64], steps: &Steps, answers: &mut [f64]) {
-        let asked = queries.len() / problem.dim;
-        self.weights(problem, steps, |s, w| {
-            for (answer, x) in answers[s * asked..].iter_mut().zip(queries.chunks_exact(problem.dim)) {
-                *answer = dot(w, x);
+        if self.form == Form::Closed && self.answer_closed(problem, queries, steps, answers) {
+            return;
+        }
+        let (d, asked) = (problem.dim, queries.len() / problem.dim);
+        let (mut state, mut w, mut done) = (self.solver.start(problem), vec![0.0; d], 0);
+        for (&step, answers) in steps.as_slice().iter().zip(answers.chunks_exact_mut(asked)) {
+            (done..step).for_each(|_| self.solver.step(problem, &mut state));
+            done = step;
+            self.solver.weights(problem, &state, &mut w);
+            for (answer, x) in answers.iter_mut().zip(queries.chunks_exact(d)) {
+                *answer = dot(&w, x);
             }
-        });
+        }
     }
 
-    fn filter(&self, problem: &Problem, spectrum: &Spectrum) -> Option<Filter> {
-        self.solver.filter(problem, spectrum)
+    fn filter(&self, problem: &Problem, values: &Eigenvalues) -> Option<Filter> {
+        self.solver.filter(problem, values)
     }
 }

@@ -28,7 +28,7 @@ mod quasi_newton;
 mod rls;
 
 pub use gd_plus_plus::polar_schedule;
-pub use iterative::{Filter, Form, Iterative, Solver};
+pub use iterative::{Filter, Form, Iterative, Solver, pointwise};
 pub use newton::moment_coefficients;
 pub use problem::{Problem, SufficientStatistics};
 

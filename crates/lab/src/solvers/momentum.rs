@@ -80,8 +80,8 @@ impl Solver for Momentum {
     type State = State;
 
     fn start(&self, problem: &Problem) -> State {
-        let spectrum = problem.spectrum();
-        let (high, low) = (spectrum.largest().max(f64::MIN_POSITIVE), spectrum.smallest_positive());
+        let values = problem.eigenvalues();
+        let (high, low) = (values.largest().max(f64::MIN_POSITIVE), values.smallest_positive());
         let (root_high, root_low) = (high.sqrt(), low.sqrt());
         // The classical optimal parameters for eigenvalues in [low, high].
         let (eta, beta) = match self.kind {

@@ -2,11 +2,11 @@
 
 use super::classical::Classical;
 use super::inverse::{ALPHA, ETA, START, Start};
-use super::iterative::{Filter, Form, Iterative, Solver};
+use super::iterative::{Filter, Form, Iterative, Solver, pointwise};
 use super::problem::Problem;
 use super::{LAMBDA, Properties, SolverRow, form};
 use crate::learners::steps::Steps;
-use crate::linalg::{Spectrum, relaxed_newton_schulz, symmetric_matvec};
+use crate::linalg::{Eigenvalues, relaxed_newton_schulz, symmetric_matvec};
 use crate::registry::Setting;
 
 /// Registry row.
@@ -54,7 +54,7 @@ impl Solver for Newton {
 
     /// M₀ = αS or ηI
     fn start(&self, problem: &Problem) -> State {
-        State { m: self.start.matrix(problem), scratch: vec![0.0; problem.s.len()] }
+        State { m: self.start.matrix(problem), scratch: Vec::new() }
     }
 
     /// M ← a M − (a−1) M S M
@@ -68,12 +68,12 @@ impl Solver for Newton {
     }
 
     /// Newton squares the residual at each step; relaxed, the iteration runs on each eigenvalue by itself.
-    fn filter(&self, problem: &Problem, _: &Spectrum) -> Option<Filter> {
+    fn filter(&self, problem: &Problem, _: &Eigenvalues) -> Option<Filter> {
         if self.a == 2.0 {
             return Some(self.start.residual_to_the(2, problem));
         }
         let (a, start) = (self.a, self.start.on_eigenvalues(problem));
-        Some(Box::new(move |value, k| (0..k).fold(start(value), |m, _| a * m - (a - 1.0) * m * value * m)))
+        Some(pointwise(move |value, k| (0..k).fold(start(value), |m, _| a * m - (a - 1.0) * m * value * m)))
     }
 }
 

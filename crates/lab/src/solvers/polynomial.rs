@@ -72,7 +72,7 @@ impl Scale {
     fn of(self, problem: &Problem) -> f64 {
         match self {
             Scale::One => 1.0,
-            Scale::Largest => problem.spectrum().largest(),
+            Scale::Largest => problem.eigenvalues().largest(),
             Scale::Frobenius => norm(problem.s),
         }
     }
@@ -91,7 +91,7 @@ pub struct Polynomial {
 
 /// The polynomial of that degree that is closest to `targets` in squared distance, over all `problems` together.
 pub fn fit(targets: &[Target], problems: &[Problem], degree: usize, scale: Scale) -> Polynomial {
-    let largest = |problem: &Problem| problem.spectrum().largest() / scale.of(problem);
+    let largest = |problem: &Problem| problem.eigenvalues().largest() / scale.of(problem);
     let top = problems.iter().map(largest).fold(f64::MIN_POSITIVE, f64::max);
     let mut p = Polynomial { coefficients: vec![0.0; degree + 1], top, scale };
     // A row per number of a target, a column per Tⱼ.

@@ -1,6 +1,6 @@
 //! The least-squares problem that an algorithm sees after t pairs.
 
-use crate::linalg::{Spectrum, add_outer, axpy};
+use crate::linalg::{Eigenvalues, Spectrum, add_outer, axpy};
 
 /// S = XᵀX + λI and c = Xᵀy over the t pairs read.
 #[derive(Clone, Copy)]
@@ -33,6 +33,11 @@ impl Problem<'_> {
     /// All pairs read, in order.
     pub fn pairs(&self) -> impl DoubleEndedIterator<Item = (&[f64], f64)> {
         (0..self.read()).map(|i| self.pair(i))
+    }
+
+    /// Eigenvalues of S.
+    pub fn eigenvalues(&self) -> Eigenvalues {
+        Eigenvalues::of(self.s, self.dim)
     }
 
     /// Eigen-decomposition of S.

@@ -8,7 +8,7 @@ use super::{LAMBDA, Properties, SolverRow};
 use crate::error::Result;
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
-use crate::linalg::{axpy, dot, symmetric_matvec};
+use crate::linalg::{dot, symmetric_matvec, vectorised};
 use crate::registry::{Setting, Settings};
 
 const SETTINGS: &[Setting] = &[line_search::SETTING, LAMBDA];
@@ -78,23 +78,28 @@ impl Solver for QuasiNewton {
         let (s, y) = (&descent.moved, &descent.change);
         symmetric_matvec(b, y, by);
         let yby = dot(y, by);
-        for (i, row) in b.chunks_exact_mut(s.len()).enumerate() {
-            match self.update {
-                // (I − syᵀ/sᵀy) B (I − ysᵀ/sᵀy) + ssᵀ/sᵀy, multiplied out
-                Update::Bfgs => {
-                    axpy(((1.0 + yby / sy) * s[i] - by[i]) / sy, s, row);
-                    axpy(-s[i] / sy, by, row);
-                }
-                // B − Byyᵀ B/yᵀBy + ssᵀ/sᵀy
-                Update::Dfp => {
-                    axpy(s[i] / sy, s, row);
-                    axpy(-by[i] / yby, by, row);
-                }
-            }
+        match self.update {
+            // (I − syᵀ/sᵀy) B (I − ysᵀ/sᵀy) + ssᵀ/sᵀy, multiplied out
+            Update::Bfgs => add_two_outer(b, s, by, |s, by| (((1.0 + yby / sy) * s - by) / sy, -s / sy)),
+            // B − Byyᵀ B/yᵀBy + ssᵀ/sᵀy
+            Update::Dfp => add_two_outer(b, s, by, |s, by| (s / sy, -by / yby)),
         }
     }
 
     fn weights(&self, _: &Problem, state: &State, w: &mut [f64]) {
         w.copy_from_slice(&state.descent.w);
     }
+}
+
+/// Row i of `b` gains as + c(By), with (a, c) = `scales`(sᵢ, (By)ᵢ).
+fn add_two_outer(b: &mut [f64], s: &[f64], by: &[f64], scales: impl Fn(f64, f64) -> (f64, f64)) {
+    vectorised(
+        #[inline(always)]
+        || {
+            for ((row, si), byi) in b.chunks_exact_mut(s.len()).zip(s).zip(by) {
+                let (a, c) = scales(*si, *byi);
+                row.iter_mut().zip(s).zip(by).for_each(|((b, s), by)| *b += a * s + c * by);
+            }
+        },
+    );
 }

@@ -225,7 +225,10 @@ impl Targets {
 /// What an algorithm holds after some pairs.
 struct Held {
     statistics: SufficientStatistics,
-    spectrum: Spectrum,
+    /// Eigenvalues of S, none below 0.
+    values: Vec<f64>,
+    /// Its eigenvectors: row i is vᵢ.
+    vectors: Vec<f64>,
     /// f(λ, k) of w_k = Σ f(λᵢ, k) vᵢvᵢᵀ c.
     filter: crate::solvers::Filter,
 }
@@ -237,17 +240,19 @@ impl Held {
         let (xs, ys) = (&xs[..read * d], &ys[..read]);
         let statistics = SufficientStatistics::of(xs, ys, d, 0.0);
         let problem = statistics.problem(b, xs, ys);
-        let spectrum = problem.spectrum();
-        let filter = algorithm.filter(&problem, &spectrum)?;
-        Some(Held { statistics, spectrum, filter })
+        let Spectrum { values, vectors } = problem.spectrum();
+        let filter = algorithm.filter(&problem, &values)?;
+        let values = values.iter().map(|v| v.max(0.0)).collect();
+        Some(Held { statistics, values, vectors, filter })
     }
 
     /// T_k v.
     fn transform(&self, k: u64, v: &[f64], out: &mut [f64]) {
+        let mut filtered = vec![0.0; v.len()];
+        (self.filter)(&self.values, k, &mut filtered);
         out.fill(0.0);
-        let directions = self.spectrum.vectors.chunks_exact(v.len());
-        for (direction, value) in directions.zip(&self.spectrum.values) {
-            axpy((self.filter)(value.max(0.0), k) * dot(direction, v), direction, out);
+        for (direction, f) in self.vectors.chunks_exact(v.len()).zip(filtered) {
+            axpy(f * dot(direction, v), direction, out);
         }
     }
 

@@ -23,7 +23,7 @@ pub fn spectrum_of(prompts: &Prompts, b: usize) -> Spectrum {
 pub fn newton_iterates(s: &[f64], dim: usize, k: usize) -> (f64, Vec<Vec<f64>>) {
     let alpha = 1.0 / frobenius_of_square(s, dim);
     let mut m: Vec<f64> = s.iter().map(|v| alpha * v).collect();
-    let mut scratch = m.clone();
+    let mut scratch = Vec::new();
     let mut all = vec![m.clone()];
     for _ in 0..k {
         newton_schulz(s, &mut m, &mut scratch, dim);

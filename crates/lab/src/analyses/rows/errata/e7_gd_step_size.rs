@@ -20,7 +20,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let trace = lab.prompts("skewed")?;
     let limits = |prompts: &Prompts| -> Vec<f64> {
         let mut limits: Vec<f64> =
-            (0..prompts.count()).map(|b| 2.0 / spectrum_of(prompts, b).largest()).collect();
+            (0..prompts.count()).map(|b| 2.0 / spectrum_of(prompts, b).values.largest()).collect();
         limits.sort_by(f64::total_cmp);
         limits
     };

@@ -2,7 +2,7 @@
 
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::problems::{gram_of, newton_iterates};
-use crate::linalg::Spectrum;
+use crate::linalg::{Eigenvalues, Spectrum};
 use crate::solvers::moment_coefficients;
 
 /// Its rows of the table.
@@ -105,10 +105,10 @@ fn coefficients(lab: &Lab, note: &mut Notebook) -> Result<()> {
 
 /// Largest difference between `f` of the eigenvalues of S and the eigenvalues of an iterate, relative to the latter.
 fn deviation(s: &Spectrum, iterate: &[f64], f: impl Fn(f64) -> f64) -> f64 {
-    let iterate = Spectrum::of(iterate, DIM);
+    let iterate = Eigenvalues::of(iterate, DIM);
     let mut values: Vec<f64> = s.values.iter().map(|v| f(*v)).collect();
     values.sort_by(|a, b| b.total_cmp(a));
-    let off = values.iter().zip(&iterate.values).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let off = values.iter().zip(iterate.iter()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     off / iterate.largest()
 }
 
