@@ -1,6 +1,7 @@
 //! `iclab bench`: how fast, as numbers one can keep.
 
 mod forward;
+mod scaling;
 mod solvers;
 mod train;
 
@@ -25,12 +26,14 @@ pub struct BenchArgs {
 
 #[derive(Subcommand)]
 enum What {
-    /// The paper's tables of Newton and GD (320 prompts × 41 positions), whole trajectories in one pass
+    /// Newton, GD, CG and BFGS at several dimensions, whole trajectories in one pass; the paper's tables among them
     Solvers(solvers::SolversArgs),
     /// A whole training step: sampling, forward, backward, clipping and Adam, at the end of the curriculum
     Train(train::TrainArgs),
     /// Evaluation on the CPU: prompts through a network, every layer read at every position
     Forward(forward::ForwardArgs),
+    /// How the cost grows with layers, width, points, batch, prompts and dimension, beside what theory says
+    Scaling(scaling::ScalingArgs),
 }
 
 /// Where a record goes.
@@ -102,6 +105,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         What::Solvers(args) => solvers::run(args),
         What::Train(args) => train::run(args),
         What::Forward(args) => forward::run(args),
+        What::Scaling(args) => scaling::run(args),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `iclab bench solvers`: the paper's tables of Newton and GD.
+//! `iclab bench solvers`: whole trajectories of the classical solvers.
 
 use std::time::Instant;
 
@@ -14,6 +14,10 @@ use crate::error::Result;
     after_help = "Example:\n  iclab bench solvers --json --out benches/runs/2026-01-31-laptop/solvers.json"
 )]
 pub struct SolversArgs {
+    /// Dimensions of the inputs; the paper has 20
+    #[arg(long, value_delimiter = ',', default_value = "20,50,100,200",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    dims: Vec<u32>,
     /// Times each part is run; the median counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
@@ -21,72 +25,85 @@ pub struct SolversArgs {
     record: RecordArgs,
 }
 
-pub fn run(args: &SolversArgs) -> Result<()> {
-    let prompts = Task::new("linear", "gaussian", 20, 41)?.sample(Seed(0), "eval", 0, 320);
-    let parts = [
-        ("Newton, steps 1…23", "newton", "1..=23"),
-        ("GD, steps 1, 50, …, 1300", "gd", "1,50..=1300/50"),
-        ("GD, steps 2⁰…2¹²", "gd", "pow2:0..=12"),
-    ];
-    let bar = crate::progress::bar(parts.len() + 1);
-    let (mut rows, mut seconds) = (Vec::new(), Vec::new());
-    for (label, name, steps) in parts {
-        bar.set_message(label);
-        let (learner, steps) = (lab::solvers::build(name)?, Steps::parse(steps)?);
-        let part = median(&Rounds::exactly(args.repeat).time(|| {
-            learner.trajectory(&prompts, &steps)?;
-            Ok(())
-        })?);
-        rows.push(json!({"part": label, "learner": name, "steps": steps.to_string(), "seconds": part}));
-        seconds.push((label, part));
-        bar.inc(1);
+/// What is timed: its name, the learner, its steps. The first three are the paper's tables.
+const PARTS: [(&str, &str, &str); 5] = [
+    ("newton", "newton", "1..=23"),
+    ("gd", "gd", "1,50..=1300/50"),
+    ("gd-powers", "gd", "pow2:0..=12"),
+    ("cg", "cg", "1..=25"),
+    ("bfgs", "bfgs", "1..=25"),
+];
+
+/// Prompts and positions at a dimension: the paper's up to 20, then twice as many positions as dimensions, and fewer prompts,
+/// so that a plain batched program, which keeps every S of every prefix, finds room.
+fn size(dim: usize) -> (usize, usize) {
+    match dim {
+        0..=20 => (320, 41),
+        21..=50 => (64, 2 * dim + 1),
+        51..=100 => (16, 2 * dim + 1),
+        _ => (4, 2 * dim + 1),
     }
-    let total: f64 = seconds.iter().map(|(_, seconds)| seconds).sum();
-    bar.set_message("the same, each step count from zero");
-    let from_zero = recomputed(&prompts)?;
-    bar.finish_and_clear();
-    // In Python, each step count recomputed from zero, on two cores: 0.36 s per Newton iteration and 0.5 s per GD step.
-    let units = |text: &str| Steps::parse(text).map(|s| s.as_slice().iter().sum::<u64>() as f64);
-    let python = 0.36 * units("1..=23")? + 0.5 * (units("1,50..=1300/50")? + units("pow2:0..=12")?);
-    let record = record(
-        "solvers",
-        json!({
-            "prompts": 320, "positions": 41, "repeat": args.repeat, "parts": rows, "total_seconds": total,
-            "each_step_count_from_zero_seconds": from_zero, "ratio_to_from_zero": from_zero / total,
-            "python_seconds_quoted": python, "ratio_to_python_quoted": python / total,
-        }),
-    );
-    args.record.keep(&record, || {
-        let mut lines: Vec<String> =
-            seconds.iter().map(|(label, seconds)| format!("{label:<40} {seconds:>9.3} s")).collect();
-        lines.push(format!("{:<40} {total:>9.3} s", "all three tables"));
-        let compared = |label: &str, seconds: f64| {
-            format!("{label:<40} {seconds:>9.0} s  ({:.0} times as long)", seconds / total)
-        };
-        lines.push(compared("each step count from zero, same code", from_zero));
-        lines.push(compared("authors' way in Python, as quoted", python));
-        lines.join("\n")
-    })
 }
 
-/// Seconds that the same tables take when every step count starts again from zero and GD is iterated; measured on a
-/// few prompts and scaled up.
-fn recomputed(prompts: &Prompts) -> Result<f64> {
-    let few = 2;
-    let sample = Prompts::new(
-        prompts.xs.slice(ndarray::s![..few, .., ..]).to_owned(),
-        prompts.ys.slice(ndarray::s![..few, ..]).to_owned(),
-    )?;
-    let each = |learner: &dyn Learner, steps: Steps| -> Result<()> {
+pub fn run(args: &SolversArgs) -> Result<()> {
+    let bar = crate::progress::bar(PARTS.len() * args.dims.len() + 1);
+    let (mut rows, mut lines) = (Vec::new(), Vec::new());
+    let mut tables = None; // the paper's, all three
+    for dim in args.dims.iter().map(|&dim| dim as usize) {
+        let (count, points) = size(dim);
+        let prompts = Task::new("linear", "gaussian", dim, points)?.sample(Seed(0), "eval", 0, count);
+        for (name, learner, steps) in PARTS {
+            bar.set_message(format!("{name} at d = {dim}"));
+            let (learner, steps) = (lab::solvers::build(learner)?, Steps::parse(steps)?);
+            let seconds = median(&Rounds::exactly(args.repeat).time(|| {
+                learner.trajectory(&prompts, &steps)?;
+                Ok(())
+            })?);
+            if dim == 20 && PARTS[..3].iter().any(|part| part.0 == name) {
+                *tables.get_or_insert(0.0) += seconds;
+            }
+            rows.push(json!({
+                "solver": name, "dim": dim, "prompts": count, "positions": points, "steps": steps.to_string(),
+                "seconds": seconds,
+            }));
+            lines.push(format!(
+                "d = {dim:<4} {name:<10} {count:>4} × {points:<3} {:>3} steps to {:<5} {:>10.1} ms",
+                steps.len(),
+                steps.as_slice().last().copied().unwrap_or(0),
+                seconds * 1e3
+            ));
+            bar.inc(1);
+        }
+    }
+    let mut found = json!({"repeat": args.repeat, "parts": rows});
+    if let Some(tables) = tables {
+        bar.set_message("the paper's tables, each step count from zero");
+        let from_zero = recomputed()?;
+        found["paper_tables_seconds"] = json!(tables);
+        found["each_step_count_from_zero_seconds"] = json!(from_zero);
+        lines.push(format!(
+            "the paper's three tables: {tables:.3} s; each step count from zero by the same code: {from_zero:.0} s"
+        ));
+    }
+    bar.finish_and_clear();
+    args.record.keep(&record("solvers", found), || lines.join("\n"))
+}
+
+/// Seconds that the paper's tables take when every step count starts again from zero and GD is iterated; measured on a few
+/// prompts and scaled up.
+fn recomputed() -> Result<f64> {
+    let (few, (count, points)) = (2, size(20));
+    let sample = Task::new("linear", "gaussian", 20, points)?.sample(Seed(0), "eval", 0, few);
+    let each = |learner: &dyn Learner, prompts: &Prompts, steps: Steps| -> Result<()> {
         for &step in steps.as_slice() {
-            learner.trajectory(&sample, &Steps::single(step))?;
+            learner.trajectory(prompts, &Steps::single(step))?;
         }
         Ok(())
     };
     let start = Instant::now();
-    each(&*lab::solvers::build("newton")?, Steps::parse("1..=23")?)?;
-    let gd = lab::solvers::build("gd:form=iterated")?;
-    each(&*gd, Steps::parse("1,50..=1300/50")?)?;
-    each(&*gd, Steps::parse("pow2:0..=12")?)?;
-    Ok(start.elapsed().as_secs_f64() * prompts.count() as f64 / few as f64)
+    for (_, learner, steps) in &PARTS[..3] {
+        let learner = if *learner == "gd" { "gd:form=iterated" } else { learner };
+        each(&*lab::solvers::build(learner)?, &sample, Steps::parse(steps)?)?;
+    }
+    Ok(start.elapsed().as_secs_f64() * count as f64 / few as f64)
 }
