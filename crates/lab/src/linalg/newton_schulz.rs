@@ -39,17 +39,21 @@ fn newton_schulz_of_size<const D: usize>(a: f64, s: &[f64], m: &mut [f64], scrat
     }
 }
 
-/// out = A·B, four rows at a time: enough independent sums to keep the multiply-add units busy.
+/// out = A·B, a few rows at a time: enough independent sums to keep the multiply-add units busy, and as many as the
+/// sixteen registers of AVX2 hold.
 #[inline(always)]
 fn product<const D: usize>(a: &[[f64; D]], b: &[[f64; D]], out: &mut [[f64; D]]) {
     let mut i = 0;
-    while i + 4 <= D {
+    while D <= 12 && i + 4 <= D {
         product_rows::<D, 4>(a, b, i, out);
         i += 4;
     }
-    while i < D {
+    while i + 2 <= D {
+        product_rows::<D, 2>(a, b, i, out);
+        i += 2;
+    }
+    if i < D {
         product_rows::<D, 1>(a, b, i, out);
-        i += 1;
     }
 }
 
