@@ -34,6 +34,7 @@ pub mod hash;
 pub mod interchange;
 pub mod model;
 pub mod names;
+mod parts;
 pub mod reference;
 pub mod trainer;
 
