@@ -45,6 +45,7 @@ mod train;
 use std::ffi::OsString;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+use engine::text::plain;
 
 use error::Result;
 
@@ -127,7 +128,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
             signals::INTERRUPTED
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", plain(&error.to_string()));
             2
         }
     }

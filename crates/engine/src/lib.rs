@@ -36,6 +36,7 @@ pub mod model;
 pub mod names;
 mod parts;
 pub mod reference;
+pub mod text;
 pub mod trainer;
 
 pub use error::EngineError;
