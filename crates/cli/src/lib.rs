@@ -18,6 +18,8 @@ mod doctor;
 mod error;
 mod export;
 mod fingerprint;
+#[cfg(test)]
+mod fuzz;
 mod help;
 mod import;
 mod list;
