@@ -1,5 +1,6 @@
 //! Errors of the laboratory as exceptions of the package: `iclab.Error`, and `iclab.ArgumentError` for what was given.
 
+use engine::text::plain;
 use lab::Error;
 use pyo3::prelude::*;
 
@@ -28,7 +29,8 @@ pub fn failed(sentence: &str) -> PyErr {
 
 fn exception(class: &str, sentence: &str) -> PyErr {
     Python::attach(|py| {
-        let made = py.import("iclab._errors").and_then(|module| module.getattr(class)?.call1((sentence,)));
+        let made =
+            py.import("iclab._errors").and_then(|module| module.getattr(class)?.call1((plain(sentence),)));
         made.map_or_else(|error| error, PyErr::from_value)
     })
 }

@@ -95,7 +95,7 @@ struct Group {
     claims: Vec<Claim>,
 }
 
-fn read_ledger(path: &Path) -> Result<(Vec<Findings>, Vec<NotRun>, Vec<Trained>)> {
+pub(crate) fn read_ledger(path: &Path) -> Result<(Vec<Findings>, Vec<NotRun>, Vec<Trained>)> {
     let text = std::fs::read_to_string(path).map_err(Error::file("read", path))?;
     let ledger: Ledger = serde_json::from_str(&text)
         .map_err(|e| Error::content(path, format!("not a ledger of iclab: {e}")))?;

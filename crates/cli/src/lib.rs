@@ -18,6 +18,8 @@ mod doctor;
 mod error;
 mod export;
 mod fingerprint;
+#[cfg(test)]
+mod fuzz;
 mod help;
 mod import;
 mod list;
@@ -45,6 +47,7 @@ mod train;
 use std::ffi::OsString;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+use engine::text::plain;
 
 use error::Result;
 
@@ -127,7 +130,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
             signals::INTERRUPTED
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", plain(&error.to_string()));
             2
         }
     }

@@ -5,12 +5,12 @@
 
 mod directory;
 mod lock;
-mod owned;
+pub(crate) mod owned;
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
+use engine::model::checkpoint::write_whole;
 use lab::findings::Table;
 use lab::findings::numbers::counted;
 
@@ -21,31 +21,12 @@ pub use directory::{Directory, tidy};
 /// What was run, in the folder of what came of it.
 pub const PLAN: &str = "plan.toml";
 
-/// The directory that a path is in.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
 /// Writes a file atomically.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     if path.is_dir() {
         return Err(Error::content(path, "is a directory; accepted: the name of a file"));
     }
-    let failed = || Error::file("write", path);
-    let mut temporary =
-        tempfile::Builder::new().prefix(".iclab-").tempfile_in(parent(path)).map_err(failed())?;
-    temporary.write_all(bytes).and_then(|()| temporary.as_file().sync_all()).map_err(failed())?;
-    // tempfile's own permissions are private; an output should be as readable as any other file
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644)).map_err(failed())?;
-    }
-    temporary.persist(path).map_err(|e| Error::file("write", path)(e.error))?;
-    Ok(())
+    Ok(write_whole(path, bytes).map_err(lab::Error::from)?)
 }
 
 /// A table with columns as wide as they need to be.

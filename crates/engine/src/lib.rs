@@ -34,7 +34,9 @@ pub mod hash;
 pub mod interchange;
 pub mod model;
 pub mod names;
+mod parts;
 pub mod reference;
+pub mod text;
 pub mod trainer;
 
 pub use error::EngineError;

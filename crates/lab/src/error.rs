@@ -125,7 +125,8 @@ impl Error {
 
     /// What TOML refuses of a file's text, with the line.
     pub fn toml(path: &std::path::Path, text: &str, refused: &toml::de::Error) -> Error {
-        let line = refused.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
+        let before = |span: std::ops::Range<usize>| text.as_bytes().iter().take(span.start);
+        let line = refused.span().map_or(0, |span| before(span).filter(|byte| **byte == b'\n').count());
         let words = text.lines().nth(line).unwrap_or_default().trim();
         let why = format!("{} (line {}: '{words}')", refused.message(), line + 1);
         Error::Content { path: path.into(), why }

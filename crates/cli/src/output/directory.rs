@@ -165,7 +165,10 @@ pub fn tidy() {
 /// Whether there is nothing in a folder but what commands leave that were killed.
 fn is_empty(dir: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(dir)? {
-        if ![NEW, READY, LOCK].contains(&&*entry?.file_name().to_string_lossy()) {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        let half_a_list = name.starts_with(LIST) && name.ends_with(".part");
+        if ![NEW, READY, LOCK].contains(&&*name) && !half_a_list {
             return Ok(false);
         }
     }

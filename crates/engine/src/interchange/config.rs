@@ -133,7 +133,7 @@ fn config_error(field: &'static str, rule: impl Into<String>) -> InterchangeErro
 
 /// Refuses sizes that cannot be built or whose parameters could not be counted.
 pub(super) fn checked(network: Network) -> Result<Network, InterchangeError> {
-    let sizes = [("inputs", network.features()), ("width", network.width())];
+    let sizes = [("inputs", network.features()), ("width", network.width()), ("layers", network.layers())];
     for (field, value) in sizes {
         if value == 0 {
             return Err(config_error(field, "it is 0, but it must be at least 1"));
@@ -219,6 +219,7 @@ mod tests {
             (r#"{"architecture":"lstm","inputs":1,"layers":1,"heads":2,"width":8}"#, "gpt2 alone"),
             (r#"{"architecture":"lstm","inputs":1,"layers":1,"width":18446744073709551615}"#, "parameters"),
             (r#"{"architecture":"lstm","inputs":1,"layers":999999999,"width":1}"#, "layers"),
+            (r#"{"architecture":"lstm","inputs":1,"layers":0,"width":1}"#, "layers"),
             (r#"{"architecture":"rnn","inputs":1,"layers":1,"width":1}"#, "rnn"),
             (r#"{"architecture":"lstm","inputs":1,"layers":1,"width":1,"depth":3}"#, "depth"),
             ("", "EOF"),

@@ -161,7 +161,7 @@ pub fn read(path: &Path, heads: Option<usize>) -> Result<Imported, InterchangeEr
             continue;
         }
         // A shard lies beside its index; an index must not point anywhere else.
-        if name.contains(['/', '\\', ':']) || name.starts_with('.') {
+        if name.contains(['/', '\\', ':']) || name.contains(char::is_control) || name.starts_with('.') {
             let reason = format!("`{}` is no name of a file beside the index", short(name));
             return Err(InterchangeError::format(path, reason));
         }

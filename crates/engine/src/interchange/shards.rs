@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::error::InterchangeError;
 use crate::model::checkpoint::write_whole;
+use crate::parts;
 
 /// The index of a sharded model.
 pub(super) const INDEX: &str = "model.safetensors.index.json";
@@ -189,7 +190,7 @@ impl Blobs {
 /// A folder being filled under a temporary name; removed again unless finished.
 struct Part {
     target: PathBuf,
-    temporary: PathBuf,
+    temporary: parts::Part,
 }
 
 impl Part {
@@ -203,21 +204,17 @@ impl Part {
                 return Err(InterchangeError::format(target, reason));
             }
         }
-        let Some(name) = target.file_name() else {
+        if target.file_name().is_none() {
             return Err(InterchangeError::format(
                 target,
                 "it has no name of its own; accepted: a new folder",
             ));
-        };
-        let mut part = name.to_os_string();
-        part.push(format!(".{}.part", std::process::id()));
-        let temporary = target.with_file_name(part);
-        fs::create_dir(&temporary).map_err(fail())?;
-        Ok(Self { target: target.into(), temporary })
+        }
+        Ok(Self { target: target.into(), temporary: parts::folder(target).map_err(fail())? })
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let mut file = File::create(self.temporary.join(name))?;
+        let mut file = File::create(self.temporary.path.join(name))?;
         file.write_all(bytes)?;
         file.sync_all()
     }
@@ -225,11 +222,11 @@ impl Part {
     fn finish(self) -> Result<(), InterchangeError> {
         let fail = || InterchangeError::io(&self.target, "write");
         let sync = |folder: &Path| File::open(folder).map_or(Ok(()), |folder| folder.sync_all());
-        sync(&self.temporary).map_err(fail())?;
+        sync(&self.temporary.path).map_err(fail())?;
         if self.target.is_dir() {
             fs::remove_dir(&self.target).map_err(fail())?; // it was empty
         }
-        fs::rename(&self.temporary, &self.target).map_err(fail())?;
+        fs::rename(&self.temporary.path, &self.target).map_err(fail())?;
         let parent = self.target.parent().filter(|parent| !parent.as_os_str().is_empty());
         sync(parent.unwrap_or(Path::new("."))).map_err(fail())
     }
@@ -238,7 +235,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         // After a rename nothing is left to remove.
-        let _ = fs::remove_dir_all(&self.temporary);
+        let _ = fs::remove_dir_all(&self.temporary.path);
     }
 }
 

@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::model::optim::OptimiserState;
 use crate::model::optim::adam::AdamConfig;
 use crate::model::parameters::{Param, ParamLayout, ParamSpec};
+use crate::parts;
 
 /// What is wrong with a checkpoint; every message names the file.
 #[derive(Debug, Error)]
@@ -183,16 +184,11 @@ pub fn with_sorted_header(bytes: Vec<u8>) -> Vec<u8> {
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
     let fail =
         |action: &'static str| move |source| CheckpointError::Io { path: path.to_path_buf(), action, source };
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let written = File::create(&part).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    if let Err(source) = written.and_then(|()| fs::rename(&part, path)) {
+    let mut part = parts::file(path).map_err(fail("write"))?;
+    let written = part.handle.write_all(bytes).and_then(|()| part.handle.sync_all());
+    if let Err(source) = written.and_then(|()| fs::rename(&part.path, path)) {
         // The target is untouched; the useless part should not fill a disk that may be full already.
-        let _ = fs::remove_file(&part);
+        let _ = fs::remove_file(&part.path);
         return Err(fail("write")(source));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -3,10 +3,10 @@
 use std::io::Cursor;
 use std::path::Path;
 
+use ::hostile::measured;
 use engine::interchange::pt;
 use zip::CompressionMethod;
 
-use crate::allocator::measured;
 use crate::build::{self, Tensor, checkpoint, int, read, read_bytes, read_pickle, text};
 use crate::golden;
 

@@ -122,7 +122,7 @@ impl Reader<'_> {
         if width == 0 || width > most {
             return Err(self.bad(format!("slots of {width} entries; accepted: 1 to {most}")));
         }
-        let layers = recipe.iterations + about.before.saturating_add(about.after);
+        let layers = recipe.iterations.saturating_add(about.before).saturating_add(about.after);
         if about.before > 64 || about.after > 64 || about.layers.len() != layers {
             return Err(self.bad(format!(
                 "{} layers for {} iterations with {} before and {} after; accepted: as many as that makes",

@@ -17,6 +17,10 @@ use crate::learners::Trajectory;
 
 /// Most bytes of one array that is read: 4 GiB.
 const LARGEST: u64 = 4 << 30;
+/// What an array may unpack to in a file of any size, and how many times the file's size beyond that: numbers that were
+/// measured hardly shrink, and a megabyte of zeros that become a gigabyte are no data.
+const SMALL: u64 = 64 << 20;
+const GROWTH: u64 = 256;
 /// Most bytes of a header: NumPy itself reads no longer ones.
 const LONGEST_HEADER: usize = 10_000;
 
@@ -24,16 +28,19 @@ const LONGEST_HEADER: usize = 10_000;
 pub struct Reader<'a> {
     path: &'a Path,
     zip: ZipArchive<File>,
+    /// Most bytes that an array may unpack to.
+    most: u64,
 }
 
 impl<'a> Reader<'a> {
     /// Opens a file and reads its table of contents.
     pub fn open(path: &'a Path) -> Result<Reader<'a>> {
         let file = File::open(path).map_err(Error::file("read", path))?;
+        let length = file.metadata().map_err(Error::file("read", path))?.len();
         let zip = ZipArchive::new(file).map_err(|e| {
             Error::content(path, format!("not a readable .npz file ({e}); accepted: what numpy.savez writes"))
         })?;
-        Ok(Reader { path, zip })
+        Ok(Reader { path, zip, most: length.saturating_mul(GROWTH).clamp(SMALL, LARGEST) })
     }
 
     /// Reads an array as float64, in C order; `axes` names its axes, as many as `D` has.
@@ -88,13 +95,33 @@ impl<'a> Reader<'a> {
         }
         let bad = |why: String| Error::content(self.path, format!("array '{name}' {why}"));
         let file = self.zip.by_name(&entry).map_err(|e| bad(format!("cannot be opened: {e}")))?;
+        let most = self.most;
+        let large =
+            || bad(format!("unpacks to more than {} MiB; accepted: at most that of such a file", most >> 20));
+        if file.size() > most {
+            return Err(large());
+        }
         let mut bytes = Vec::new();
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|e| bad(format!("is damaged: {e}")))?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(bad("is larger than 4 GiB".into()));
+        file.take(most + 1).read_to_end(&mut bytes).map_err(|e| bad(format!("is damaged: {e}")))?;
+        if bytes.len() as u64 > most {
+            return Err(large());
         }
         Ok(bytes)
     }
+}
+
+/// Whether brackets are nested deeper than in any header: the time to parse them doubles with each.
+fn too_deep(header: &[u8]) -> bool {
+    const DEEPEST: i32 = 4;
+    let mut depth = 0;
+    header.iter().any(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        depth > DEEPEST
+    })
 }
 
 /// Reads the .npy format.
@@ -108,6 +135,9 @@ fn parse(bytes: &[u8]) -> Result<ArrayD<f64>, String> {
     };
     if bytes.starts_with(b"\x93NUMPY") && length > LONGEST_HEADER {
         return Err(format!("has a header of {length} bytes; accepted: at most {LONGEST_HEADER}"));
+    }
+    if too_deep(&bytes[..bytes.len().min(12 + length)]) {
+        return Err(damaged());
     }
     let mut data = bytes;
     let header = Header::from_reader(&mut data).map_err(|_| damaged())?;

@@ -53,6 +53,30 @@ impl Panel {
             Panel::Blocks(panel) => &panel.title,
         }
     }
+
+    /// Whether its parts fit together.
+    pub(super) fn is_sound(&self) -> bool {
+        match self {
+            Panel::Heatmap(map) => {
+                let (columns, rows) = (map.x_steps.len(), map.y_steps.len());
+                let shape = map.values.len() == rows && map.values.iter().all(|row| row.len() == columns);
+                let per_column = [map.best.len(), map.best_interval.len()] == [columns; 2];
+                let inside = map.best.iter().flatten().all(|best| *best < rows)
+                    && map.best_interval.iter().flatten().all(|(low, high)| low <= high && *high < rows);
+                shape && per_column && inside
+            }
+            Panel::Lines(panel) => {
+                panel.series.iter().all(|one| one.band.is_empty() || one.band.len() == one.points.len())
+            }
+            Panel::Blocks(panel) => {
+                let width = panel.slots.iter().try_fold(0usize, |sum, (_, size)| sum.checked_add(*size));
+                let square = |rows: &Vec<Vec<f64>>| {
+                    Some(rows.len()) == width && rows.iter().all(|row| row.len() == rows.len())
+                };
+                panel.blocks.iter().all(|block| square(&block.values))
+            }
+        }
+    }
 }
 
 impl From<HeatmapPanel> for Panel {

@@ -117,6 +117,14 @@ pub struct Findings {
     pub seconds: f64,
 }
 
+impl Findings {
+    /// Whether everything that is drawn has the shape that it says: findings may come from a file.
+    pub fn is_sound(&self) -> bool {
+        let figures = self.figures.iter().all(|figure| figure.panels.iter().all(Panel::is_sound));
+        figures && self.tables.iter().all(|t| t.rows.iter().all(|row| row.len() == t.columns.len()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -183,7 +183,8 @@ fn check_finite(values: &Array3<f64>, diverged: &[f64]) -> Result<(), String> {
         let rows = values.index_axis(Axis(0), s);
         rows.rows().into_iter().filter(|row| row.iter().any(|v| !v.is_finite())).count()
     };
-    let said = |s: usize| diverged.get(s).copied().unwrap_or(0.0);
+    // A number that is none says nothing.
+    let said = |s: usize| diverged.get(s).copied().unwrap_or(0.0).max(0.0);
     let Some(step) = (0..values.dim().0).find(|&s| lost(s) as f64 > said(s)) else { return Ok(()) };
     let wrong = |((s, ..), v): &((usize, usize, usize), &f64)| *s >= step && !v.is_finite();
     let count = values.iter().filter(|v| !v.is_finite()).count();

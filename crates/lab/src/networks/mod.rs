@@ -57,6 +57,9 @@ pub enum NetworkSpec {
     },
 }
 
+/// The longest prompt is of 100,000 points.
+const MOST_POSITIONS: usize = 1 << 20;
+
 fn positions() -> usize {
     202
 }
@@ -96,8 +99,10 @@ impl NetworkSpec {
                 if heads == 0 || width % heads != 0 {
                     return bad("heads", heads, format!("a divisor of the width {width}"));
                 }
-                if positions < 2 * points {
-                    return bad("positions", positions, format!("at least {}, two per point", 2 * points));
+                let least = 2 * points;
+                if positions < least || positions > MOST_POSITIONS {
+                    let accepted = format!("{least} (two per point) to {MOST_POSITIONS}");
+                    return bad("positions", positions, accepted);
                 }
                 let weighting = match attention {
                     AttentionSpec::Softmax => Weighting::Softmax,

@@ -22,7 +22,7 @@ mod outside;
 mod pass;
 mod patches;
 mod read;
-mod saved;
+pub mod saved;
 mod shown;
 
 use std::sync::Arc;

@@ -15,6 +15,10 @@ pub struct Mapping {
     pub high: f64,
 }
 
+/// The smallest and largest numbers that an axis shows.
+const TINY: f64 = 1e-250;
+const HUGE: f64 = 1e250;
+
 /// A tick: where on the axis, and what to print there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
@@ -33,7 +37,8 @@ impl Mapping {
         pad: f64,
     ) -> Mapping {
         let log = scale != Scale::Linear;
-        let usable = |v: &f64| v.is_finite() && (!log || *v > 0.0);
+        // Beyond these, ends with air around them overflow; no picture needs them.
+        let usable = |v: &f64| if log { (TINY..HUGE).contains(v) } else { v.abs() < HUGE };
         let found = data.filter(usable).fold(None, |ends: Option<(f64, f64)>, v| {
             Some(ends.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
         });
@@ -53,6 +58,8 @@ impl Mapping {
             (None, None) if log => (0.1, 10.0),
             (None, None) => (0.0, 1.0),
         };
+        // Between ends that are hardly apart no step fits.
+        let (low, high) = if log || high - low > TINY { (low, high) } else { (low - 0.5, high + 0.5) };
         Mapping { scale, low, high }
     }
 

@@ -265,3 +265,18 @@ fn blocks_tell_every_weight() {
     assert_eq!(svg.matches("<title>A₁: a ← b: −40.5</title>").count(), 2);
     assert!(svg.contains("<title>V₁: label ← cos2: −2469</title>"), "{svg}");
 }
+
+#[test]
+fn no_numbers_are_too_odd_for_an_axis() {
+    let odd = [0.0, -0.0, 5e-324, 1e-300, 1.0, 1.0 + f64::EPSILON, 1e300, f64::MAX, f64::INFINITY, f64::NAN];
+    for scale in [Scale::Linear, Scale::Log10, Scale::Log2] {
+        for (low, high) in odd.iter().flat_map(|low| odd.map(|high| (*low, high))) {
+            for range in [None, Some((low, high)), Some((-high, -low))] {
+                let axis = Mapping::new(scale, range, [low, high, -low].into_iter(), 0.05);
+                assert!(axis.low.is_finite() && axis.low < axis.high && axis.high.is_finite(), "{axis:?}");
+                assert!(axis.ticks(6).len() < 50, "{axis:?}");
+                axis.minor_ticks();
+            }
+        }
+    }
+}

@@ -99,7 +99,7 @@ impl Cache {
             return None;
         }
         let found: Findings = serde_json::from_str(body).ok()?;
-        (found.analysis == question.analysis).then_some(found)
+        (found.analysis == question.analysis && found.is_sound()).then_some(found)
     }
 
     /// Keeps findings. Where that cannot be done the next run only takes longer, so nobody is told.

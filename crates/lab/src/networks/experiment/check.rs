@@ -6,6 +6,9 @@ use crate::networks::NetworkSpec;
 
 type Check = Result<()>;
 
+/// Checkpoints kept along a training run: each is a file.
+const MOST_KEPT: usize = 100_000;
+
 fn bad(field: &str, value: impl ToString, accepted: &str) -> Check {
     let value = value.to_string();
     Err(Error::BadData(format!("field '{field}' is {value}; accepted: {accepted}")))
@@ -36,6 +39,9 @@ impl Experiment {
         let t = &self.training;
         if t.batch == 0 || t.batch > 1 << 20 {
             return bad("training.batch", t.batch, "1 to 1048576");
+        }
+        if t.keep > MOST_KEPT {
+            return bad("training.keep", t.keep, &format!("at most {MOST_KEPT}"));
         }
         let checkpoint_every = t.checkpoint_every.unwrap_or(1);
         let counts = [("steps", t.steps), ("log_every", t.log_every), ("checkpoint_every", checkpoint_every)];

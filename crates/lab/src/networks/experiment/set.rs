@@ -9,6 +9,9 @@ use super::{Experiment, slips};
 use crate::error::{Error, Result};
 use crate::networks::sweeps::assign;
 
+/// Parts of a field's path: far more than any has.
+const DEEPEST: usize = 8;
+
 /// One field and what it becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
@@ -23,7 +26,11 @@ impl FromStr for Change {
 
     fn from_str(text: &str) -> Result<Change, String> {
         match text.split_once('=').map(|(field, value)| (field.trim(), value.trim())) {
-            Some((field, value)) if !value.is_empty() && field.split('.').all(|part| !part.is_empty()) => {
+            Some((field, value))
+                if !value.is_empty()
+                    && field.split('.').all(|part| !part.is_empty())
+                    && field.split('.').count() <= DEEPEST =>
+            {
                 Ok(Change { field: field.into(), text: value.into() })
             }
             _ => Err("accepted: FIELD=VALUE, as in training.rate=3e-4".into()),

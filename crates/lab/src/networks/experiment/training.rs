@@ -190,7 +190,7 @@ impl Ramp {
             }
             _ => self.end - self.start,
         };
-        (self.start + grown).min(self.end)
+        self.start.saturating_add(grown).min(self.end)
     }
 
     /// The values that it takes after a step, in order; none where it has grown already.

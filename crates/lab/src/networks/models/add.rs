@@ -56,8 +56,7 @@ pub fn add(name: &str, source: Source, to: &Path, progress: Progress) -> Result<
     let network = named(name)?;
     network.check_task(&experiment, run)?;
     let trained = trained(run, unfinished)?;
-    let plan = run.join(PLAN);
-    std::fs::copy(&plan, to.join(PLAN)).map_err(Error::file("copy", &plan))?;
+    copy(&run.join(PLAN), &to.join(PLAN))?;
     let metrics = metrics_until(trained.steps, &run.join(METRICS), &to.join(METRICS))?;
     let body = experiment.network.build(experiment.task.dim, experiment.task.points)?;
     let parameters = body.layout().len();
@@ -75,7 +74,9 @@ pub fn add(name: &str, source: Source, to: &Path, progress: Progress) -> Result<
                 &metadata,
             )?;
             // Read-outs that were fitted to the same weights before need not be fitted again; others are replaced.
-            let _ = std::fs::copy(run.join(READ_OUTS), to.join(READ_OUTS));
+            if run.join(READ_OUTS).is_file() {
+                copy(&run.join(READ_OUTS), &to.join(READ_OUTS))?;
+            }
             let opened = probe::load(to)?.probe(None, &Options::default(), progress)?;
             ("float16".into(), Box::new(opened.probed))
         }
@@ -141,6 +142,12 @@ fn trained(run: &Path, even_unfinished: bool) -> Result<Card> {
     Ok(card)
 }
 
+/// Copies a file; the error names the one that could not be read or written.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let bytes = std::fs::read(from).map_err(Error::file("read", from))?;
+    std::fs::write(to, bytes).map_err(Error::file("write", to))
+}
+
 /// Predictions on some prompts of the checkpoints that a run kept.
 fn add_checkpoints(run: &Path, to: &Path, prompts: &Prompts, progress: Progress) -> Result<()> {
     let along = runs::kept(run);
@@ -153,7 +160,7 @@ fn add_checkpoints(run: &Path, to: &Path, prompts: &Prompts, progress: Progress)
         progress(&format!("layers at step {step}, checkpoint {} of {}", i + 1, along.len()));
         let file = folder.join(path.file_name().unwrap_or_default());
         if Recorded::is(path) {
-            std::fs::copy(path, &file).map_err(Error::file("copy", path))?;
+            copy(path, &file)?;
         } else {
             Recorded::of(&checkpoints::probed(path)?, prompts)?.write(&file)?;
         }

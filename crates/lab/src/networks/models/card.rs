@@ -1,7 +1,7 @@
 //! The card of a shipped network: how it was trained, how good it is, and what its files must be.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use engine::hash::{checksum, stable_id_of};
 use serde::{Deserialize, Serialize};
@@ -152,6 +152,11 @@ impl Card {
         );
         for (file, record) in &self.files {
             let path = dir.join(file);
+            // A card lists what lies beside it; one that leads elsewhere could have anything read, a device included.
+            if !Path::new(file).components().all(|part| matches!(part, Component::Normal(_))) {
+                let why = format!("lists the file '{file}'; accepted: files in its own folder");
+                return Err(Error::content(dir.join(Card::FILE), why));
+            }
             let wrong = |why: String| Error::content(&path, format!("{why}; {help}"));
             let bytes = std::fs::read(&path).map_err(|e| wrong(format!("cannot be read ({e})")))?;
             record.check(&bytes).map_err(wrong)?;

@@ -13,7 +13,7 @@ use super::folder::SweepFolder;
 use crate::data::seed::stable_id;
 use crate::error::{Error, Result};
 
-pub use queue::{Queued, cancel, ended, queue_again, queued};
+pub use queue::{Queued, cancel, ended, parse_accounts, parse_preempted, parse_queue, queue_again, queued};
 pub use submit::{Submission, check, submit};
 
 /// Logs of tasks, under the sweep's directory: `JOB_POINT.txt`.

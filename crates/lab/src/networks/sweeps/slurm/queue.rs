@@ -36,7 +36,8 @@ pub fn queued(name: &str) -> Result<Option<HashMap<usize, Queued>>> {
     Ok(ask("squeue", &arguments)?.map(|text| parse_queue(&text)))
 }
 
-fn parse_queue(text: &str) -> HashMap<usize, Queued> {
+/// What `squeue` says, by points; lines that are none are passed over.
+pub fn parse_queue(text: &str) -> HashMap<usize, Queued> {
     let mut found = HashMap::new();
     for line in text.lines() {
         let mut parts = line.trim().splitn(3, '|');
@@ -70,7 +71,8 @@ pub fn ended(name: &str) -> HashMap<usize, String> {
     ask("sacct", &arguments).ok().flatten().map(|text| parse_accounts(&text)).unwrap_or_default()
 }
 
-fn parse_accounts(text: &str) -> HashMap<usize, String> {
+/// What `sacct` says, by points: the last word counts.
+pub fn parse_accounts(text: &str) -> HashMap<usize, String> {
     let lines = text.lines().filter_map(|line| line.split_once('|'));
     let word = |state: &str| state.split_whitespace().next().unwrap_or_default().to_string();
     lines.filter_map(|(id, state)| Some((point(id)?, word(state)))).collect()
@@ -112,11 +114,16 @@ pub fn queue_again(tell: &dyn Fn(&str)) -> Result<()> {
 /// Whether the cluster took a task's place for another job without queueing it again: partitions may be set up so.
 fn was_preempted(id: &str) -> Result<bool> {
     let text = ask("scontrol", &["show", "job", "--oneliner", id])?.unwrap_or_default();
-    let field = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name));
     // A task that is queued again has been counted as restarted.
     let restarts = std::env::var("SLURM_RESTART_COUNT").unwrap_or_else(|_| "0".into());
+    Ok(parse_preempted(&text, &restarts))
+}
+
+/// Whether what `scontrol` says of a job means that, for a task that was begun so many times before.
+pub fn parse_preempted(text: &str, restarts: &str) -> bool {
+    let field = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name));
     let queued = field("Restarts=").is_some_and(|count| count != restarts);
-    Ok(!queued && field("PreemptTime=").is_some_and(|time| time != "None"))
+    !queued && field("PreemptTime=").is_some_and(|time| time != "None")
 }
 
 #[cfg(test)]

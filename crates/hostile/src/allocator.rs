@@ -6,12 +6,15 @@ use std::cell::Cell;
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
+    /// Whether something is being measured.
+    static MEASURING: Cell<bool> = const { Cell::new(false) };
 }
 
-struct Counting;
+/// More than any reader may ask for at once while it is measured: the machine should not have to find out.
+const ABSURD: usize = 4 << 30;
 
-#[global_allocator]
-static COUNTING: Counting = Counting;
+/// The system's allocator, counted; a test that measures declares it as its `#[global_allocator]`.
+pub struct Counting;
 
 fn change(bytes: isize) {
     let live = LIVE.get() + bytes;
@@ -19,15 +22,24 @@ fn change(bytes: isize) {
     PEAK.set(PEAK.get().max(live));
 }
 
+fn refuse_absurd(size: usize) {
+    if size >= ABSURD && MEASURING.replace(false) {
+        eprintln!("a reader asks for {size} bytes at once; ICLAB_HOSTILE_TRACE=1 names the case");
+        std::process::abort(); // an allocator must not unwind
+    }
+}
+
 // SAFETY: every call is handed to the system's allocator unchanged; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        refuse_absurd(layout.size());
         change(layout.size() as isize);
         // SAFETY: as promised by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        refuse_absurd(layout.size());
         change(layout.size() as isize);
         // SAFETY: as promised by the caller.
         unsafe { System.alloc_zeroed(layout) }
@@ -40,6 +52,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        refuse_absurd(size);
         // While it is moved, both the old and the new place may be in use.
         change(size as isize);
         change(-(layout.size() as isize));
@@ -52,6 +65,8 @@ unsafe impl GlobalAlloc for Counting {
 pub fn measured<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     PEAK.set(before);
+    MEASURING.set(true);
     let result = run();
+    MEASURING.set(false);
     (result, (PEAK.get() - before) as usize)
 }

@@ -1,0 +1,250 @@
+//! Disks that are full, folders that cannot be written, writers that are killed: one sentence, exit code 2, and nothing
+//! half-written; the same command does it once it can.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use common::{TINY, command, complaints, done, entries, hardly_trained, only_run, with};
+
+/// What writes, with the bytes of disk with which it certainly can, in KiB; targets lie under `t`.
+const WRITERS: [(&str, u32); 10] = [
+    ("sample --dim 3 --points 6 --prompts 300 --out t/s.npz", 128),
+    ("predict newton --prompts p.npz --out t/o.npz", 256),
+    ("construct newton --dim 2 --points 3 --iterations 2 --out t/w.safetensors", 1024),
+    ("export tiny.safetensors --out t/e.safetensors", 256),
+    ("export tiny.safetensors --out t/e --max-shard-size 8KB", 256),
+    ("train tiny.toml --steps 30 --device cpu --runs t/runs", 2048),
+    ("compare newton gd --dim 3 --points 6 --prompts 16 --out t/c", 4096),
+    ("reproduce --only E3 --prompts 16 --fresh --cache kept --out t/r", 4096),
+    ("models --models t/shelf add r1 small", 4096),
+    ("import exported.safetensors --out t/i.safetensors", 256),
+];
+
+/// A folder with prompts, a checkpoint and a run to read from.
+fn workplace() -> TempDir {
+    let dir = with(&[("tiny.toml", TINY), ("small.toml", &hardly_trained("small", 20, 41, 0))]);
+    let at = dir.path();
+    done(at, "sample --dim 3 --points 6 --prompts 64 --out p.npz");
+    done(at, "train tiny.toml --steps 5 --device cpu");
+    std::fs::copy(only_run(at).join("checkpoint.safetensors"), at.join("tiny.safetensors")).unwrap();
+    std::fs::remove_dir_all(at.join("runs")).unwrap();
+    done(at, "export tiny.safetensors --out exported.safetensors");
+    done(at, "train small.toml --device cpu");
+    std::fs::rename(only_run(at), at.join("small")).unwrap();
+    // read-outs are kept beside a network when it is first asked
+    done(at, "models --models first add r1 small");
+    std::fs::create_dir(at.join("t")).unwrap();
+    dir
+}
+
+/// Files below a folder with their bytes.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for name in entries(dir) {
+        let path = dir.join(&name);
+        if path.is_dir() {
+            found.extend(files(&path).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
+        } else {
+            found.insert(name, std::fs::read(path).unwrap());
+        }
+    }
+    found
+}
+
+/// Runs a shell line in a mount namespace of its own, in which it may mount; what is mounted goes with it.
+fn in_namespace(at: &Path, line: &str) -> Output {
+    let mut shell = Command::new("unshare");
+    let shell = shell.args(["--map-root-user", "--mount", "sh", "-c", line]).current_dir(at);
+    shell.env_remove("ICLAB_MODELS").env_remove("COLUMNS").output().expect("util-linux's unshare")
+}
+
+/// Whether this system lets a test mount something; says so where not.
+fn may_mount(what: &str) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let able = Command::new("unshare").arg("--version").output().is_ok()
+        && in_namespace(dir.path(), "mount -t tmpfs none .").status.success();
+    if !able {
+        println!("skipped: {what}, as nothing can be mounted here");
+    }
+    able
+}
+
+/// A refusal: exit code 2 and one sentence that names a file under `t`.
+#[track_caller]
+fn refused(line: &str, output: &Output) {
+    let said = complaints(output);
+    let sentence = said.lines().filter(|line| !line.starts_with("note: ")).collect::<Vec<_>>();
+    assert_eq!(output.status.code(), Some(2), "iclab {line}: {said}");
+    assert!(sentence.len() == 1 && sentence[0].starts_with("error: "), "iclab {line}: {said}");
+    assert!(sentence[0].contains("t/") && !said.contains("panicked"), "iclab {line}: {said}");
+}
+
+/// Names that no user should find: of a run they are removed when it is taken up.
+fn leftovers(names: impl Iterator<Item = String>) -> Vec<String> {
+    names
+        .filter(|name| name.contains(".part") || name.contains(".iclab-new") || name.contains(".iclab-ready"))
+        .collect()
+}
+
+#[test]
+fn full_disks() {
+    if !may_mount("full disks") {
+        return;
+    }
+    let dir = workplace();
+    let at = dir.path();
+    let program = env!("CARGO_BIN_EXE_iclab");
+    for (line, enough) in WRITERS {
+        let mut refusals = 0;
+        // From no room at all to plenty: the disk is full at one file after the other.
+        for size in
+            [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096].into_iter().filter(|size| *size <= enough)
+        {
+            let script = format!(
+                "mount -t tmpfs -o size={size}k none t || exit 99\n{program} {line}\ncode=$?\nrm -rf after\n\
+                 cp -r t after\nexit $code"
+            );
+            let output = in_namespace(at, &script);
+            if output.status.code() == Some(0) {
+                assert!(refusals > 0, "iclab {line}: {size} KiB were no full disk");
+                break;
+            }
+            refused(line, &output);
+            refusals += 1;
+            let left = files(&at.join("after"));
+            assert_eq!(leftovers(left.keys().cloned()), [""; 0], "iclab {line}, {size} KiB");
+            // Of a run what is whole stays, and of several files those that were; of a folder nothing.
+            let folder =
+                ["compare", "reproduce", "models", "--max-shard"].iter().any(|word| line.contains(word));
+            assert!(!folder || left.is_empty(), "iclab {line}, {size} KiB: {:?}", left.keys());
+            assert!(size < enough, "iclab {line}: {size} KiB should do: {}", complaints(&output));
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    let dir = workplace();
+    let at = dir.path();
+    std::fs::write(at.join("t/s.npz"), "old").unwrap();
+    // Files of a block at most; the signal that says so is ignored, and the write fails.
+    let line = "sample --dim 3 --points 6 --prompts 300 --out t/s.npz";
+    let script = format!("trap '' XFSZ; ulimit -f 1; exec {} {line}", env!("CARGO_BIN_EXE_iclab"));
+    let output = Command::new("sh").args(["-c", &script]).current_dir(at).output().unwrap();
+    refused(line, &output);
+    assert_eq!(files(&at.join("t")), [("s.npz".to_string(), b"old".to_vec())].into());
+}
+
+#[test]
+fn folders_that_cannot_be_written() {
+    if !may_mount("folders that cannot be written") {
+        return;
+    }
+    let dir = workplace();
+    let at = dir.path();
+    let program = env!("CARGO_BIN_EXE_iclab");
+    for (line, _) in WRITERS {
+        let script =
+            format!("mount --bind t t && mount -o remount,bind,ro t || exit 99\nexec {program} {line}");
+        refused(line, &in_namespace(at, &script));
+        assert_eq!(entries(&at.join("t")), [""; 0], "iclab {line}");
+    }
+}
+
+#[test]
+fn a_file_in_the_way_of_a_folder() {
+    let dir = workplace();
+    let at = dir.path();
+    std::fs::remove_dir(at.join("t")).unwrap();
+    std::fs::write(at.join("t"), "mine").unwrap();
+    for (line, _) in WRITERS {
+        refused(line, &command(at, line).output().unwrap());
+        assert_eq!(common::read(at.join("t")), "mine", "iclab {line}");
+    }
+}
+
+/// Runs a command and kills it (SIGKILL) after a while, or as soon as something stands under `t` that is not whole; false when
+/// it was over before.
+fn killed(at: &Path, line: &str, after: Option<Duration>) -> bool {
+    let mut child = command(at, line).spawn().unwrap();
+    let begun = Instant::now();
+    let half = || {
+        leftovers(entries(&at.join("t")).into_iter()).first().is_some() || at.join("t/c/.iclab-new").exists()
+    };
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert_eq!(status.code(), Some(0), "iclab {line}");
+            return false;
+        }
+        let now = after.map_or_else(&half, |time| begun.elapsed() >= time);
+        if now {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return true;
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+#[test]
+fn killed_writers() {
+    let dir = workplace();
+    let at = dir.path();
+    // Large enough that writing takes a while.
+    let lines = [
+        "sample --dim 20 --points 41 --prompts 2000 --out t/s.npz",
+        "export small/checkpoint.safetensors --out t/e.safetensors",
+        "export tiny.safetensors --out t/e --max-shard-size 8KB",
+        "compare newton gd --dim 3 --points 6 --prompts 16 --out t/c",
+    ];
+    for line in lines {
+        let begun = Instant::now();
+        done(at, line);
+        let took = begun.elapsed();
+        let whole = files(&at.join("t"));
+        let stable = |found: &BTreeMap<String, Vec<u8>>| {
+            // what a page says of its own time differs
+            found
+                .iter()
+                .filter(|(name, _)| !name.ends_with("html") && !name.ends_with("json"))
+                .map(|(n, b)| (n.clone(), b.clone()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let mut kills = 0;
+        for round in 0..12u32 {
+            let empty = round % 2 == 0 || line.contains("shard"); // into nothing, or over an older one
+            if empty {
+                std::fs::remove_dir_all(at.join("t")).unwrap();
+                std::fs::create_dir(at.join("t")).unwrap();
+            }
+            let after = (round % 3 != 0).then(|| took * (13 * round % 12 + 1) / 12);
+            kills += u32::from(killed(at, line, after));
+            for (name, bytes) in files(&at.join("t")) {
+                let temporary = name.contains(".part") || name.contains(".iclab-");
+                let expected = whole.get(&name);
+                assert!(temporary || expected.is_some(), "iclab {line}: {name} after a kill");
+                let whole =
+                    temporary || name.ends_with("html") || name.ends_with("json") || expected == Some(&bytes);
+                assert!(whole, "iclab {line}: {name} is half-written");
+            }
+        }
+        assert!(kills >= 3, "iclab {line}: only {kills} kills");
+        if line.contains("shard") {
+            let _ = std::fs::remove_dir_all(at.join("t/e")); // it is not written over
+        }
+        done(at, line);
+        let after = files(&at.join("t"));
+        assert!(after.keys().eq(whole.keys()), "iclab {line}: {:?} and not {:?}", after.keys(), whole.keys());
+        assert!(stable(&after) == stable(&whole), "iclab {line}");
+        std::fs::remove_dir_all(at.join("t")).unwrap();
+        std::fs::create_dir(at.join("t")).unwrap();
+    }
+}
