@@ -52,6 +52,7 @@ mod error;
 mod exact;
 pub mod interrupt;
 pub mod linalg;
+pub mod lock;
 pub mod prelude;
 pub mod program;
 pub mod registry;

@@ -37,7 +37,7 @@ pub fn run(args: &CancelArgs) -> Result<()> {
 fn pool(folder: &SweepFolder) -> Result<Option<String>> {
     let Some(process) = folder.pool_process()? else { return Ok(None) };
     ask_to_stop(process.id)?;
-    process.wait()?;
+    process.wait();
     Ok(Some(format!("process {} has saved its runs and stopped", process.id)))
 }
 

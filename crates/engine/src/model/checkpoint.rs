@@ -184,7 +184,8 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
     let fail =
         |action: &'static str| move |source| CheckpointError::Io { path: path.to_path_buf(), action, source };
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
+    // Processes of two machines may share a number and, on NFS, a folder.
+    name.push(format!(".{}.part", crate::host::process_tag()));
     let part = path.with_file_name(name);
     let written = File::create(&part).and_then(|mut file| {
         file.write_all(bytes)?;
