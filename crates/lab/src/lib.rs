@@ -50,6 +50,7 @@ pub mod findings;
 mod adam;
 mod error;
 mod exact;
+pub mod files;
 pub mod interrupt;
 pub mod linalg;
 pub mod lock;

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use lab::files::is_remnant;
+
 use super::lock::{FolderLock, LOCK};
 use super::owned::{self, Files, LIST};
 use super::write_file;
@@ -165,7 +167,8 @@ pub fn tidy() {
 /// Whether there is nothing in a folder but what commands leave that were killed.
 fn is_empty(dir: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(dir)? {
-        if ![NEW, READY, LOCK].contains(&&*entry?.file_name().to_string_lossy()) {
+        let name = entry?.file_name();
+        if ![NEW, READY, LOCK].contains(&&*name.to_string_lossy()) && !is_remnant(&name) {
             return Ok(false);
         }
     }
