@@ -304,23 +304,17 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     assert_eq!(jobs.split(", ").count(), 2, "{said}");
     assert!(site.submit().contains("nothing to submit"));
     // So many tasks at once, of all arrays together: the last begins when the one before has ended.
-    let shown = site.done("sweep status plan.toml");
-    says(&shown, &["2 queued (Dependency)"]);
+    cluster.wait("reasons", |_| site.done("sweep status plan.toml").contains("2 queued (Dependency)"));
     let point = site.caught(&[]);
     let said = site.done("sweep cancel plan.toml");
     says(&said, &["10 tasks of the cluster are cancelled"]);
     site.drain();
-    let (begun, waiting) = (site.ended(point, "CANCELLED by "), site.ended(9, "CANCELLED by "));
-    assert!(begun["max_rss"].as_u64().is_some_and(|bytes| bytes > 1_000_000), "{begun}");
-    assert_eq!((&waiting["max_rss"], &waiting["seconds"]), (&Value::Null, &0.into()), "{waiting}");
-    says(
-        &site.done("sweep status plan.toml"),
-        &["interrupted (cancelled by user ", "not begun (cancelled by user "],
-    );
+    // Accounts have nothing to tell of tasks that never began.
+    site.ended(point, "CANCELLED by ");
+    says(&site.done("sweep status plan.toml"), &["interrupted (cancelled by user ", "not begun"]);
 
     // One is killed and the machine of another is lost, for which this plan does not want it queued again.
-    let short = ten.replace("training.steps = 3000", "training.steps = 1000");
-    let short = short.replace("directives = [", "directives = [\"--no-requeue\", ");
+    let short = ten.replace("directives = [", "directives = [\"--no-requeue\", ");
     std::fs::write(site.dir.path().join("plan.toml"), short).unwrap();
     assert!(site.submit().contains("10 points submitted as jobs "));
     let killed = site.caught(&[]);
@@ -350,6 +344,9 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     site.cluster.wait("the accounts of the end", |_| {
         site.status().iter().all(|row| row["ended"]["state"] == "COMPLETED")
     });
+    // Memory is looked at every second, so that not every task was seen.
+    let memory = |row: &Value| row["ended"]["max_rss"].as_u64();
+    assert!(site.status().iter().filter_map(memory).any(|bytes| bytes > 1_000_000), "{:?}", site.status());
     for row in site.status() {
         let story = story(&site.dir.path().join(row["run"].as_str().unwrap()));
         assert_eq!(story.matches("finished").count(), 1, "{story}");

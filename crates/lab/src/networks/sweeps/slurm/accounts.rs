@@ -85,7 +85,7 @@ fn parse(text: &str, names: &JobNames) -> HashMap<usize, Ended> {
             if let Some((_, last)) = tasks.last_mut().filter(|(_, last)| last.id == task) {
                 last.memory = last.memory.max(bytes(memory));
             }
-        } else if let Some(point) = names.point(name, id) {
+        } else {
             let (code, signal) = exit.split_once(':').unwrap_or((exit, "0"));
             let ended = Ended {
                 id: id.into(),
@@ -95,7 +95,7 @@ fn parse(text: &str, names: &JobNames) -> HashMap<usize, Ended> {
                 memory: bytes(memory),
                 end: end.into(),
             };
-            tasks.push((point, ended));
+            tasks.extend(names.points(name, id).into_iter().map(|point| (point, ended.clone())));
         }
     }
     // Times are written so that they sort. Numbers of jobs begin anew where a controller lost its state.
@@ -133,13 +133,15 @@ mod tests {
             "12_0|x|TIMEOUT|0:0|00:30:10||2026-11-17T10:00:00\n\
              12_1|x|CANCELLED by 1000|0:0|00:00:00||2026-11-17T10:00:00\n\
              12_[2-3]|x|PENDING|0:0|00:00:00||Unknown\n\
+             13_[4-5%2]|x|CANCELLED by 7|0:0|00:00:00||2026-11-17T10:00:00\n\
              14_0|x|RUNNING|0:0|00:00:01||Unknown\n\
              3_0|x|COMPLETED|0:0|1-00:00:01||2026-11-17T12:00:00\n\
              3_0.batch|batch|COMPLETED|0:0|1-00:00:01|2M|2026-11-17T12:00:00\n\
              9_0|x+1000|NODE_FAIL|0:0|00:00:01||2026-11-17T12:00:00\n\
              9_1|other|NODE_FAIL|0:0|00:00:01||2026-11-17T12:00:00\n",
         );
-        assert_eq!(found.len(), 3);
+        assert_eq!(found.len(), 5);
+        assert_eq!((&*found[&5].id, found[&5].words()), ("13_[4-5%2]", "cancelled by user 7".into()));
         assert!(found[&0].is_complete() && found[&0].id == "3_0");
         assert_eq!((found[&0].seconds, found[&0].memory), (Some(86_401), Some(2 << 20)));
         assert_eq!(found[&1].words(), "cancelled by user 1000");

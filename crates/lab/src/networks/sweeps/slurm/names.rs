@@ -48,12 +48,26 @@ impl JobNames {
         if self.firsts.is_empty() { self.base.clone() } else { self.each().collect::<Vec<_>>().join(",") }
     }
 
-    /// The point of a task, from a job's name and `12_3`; not of jobs, steps and tasks that are not there yet (`12_[4-9]`).
-    pub(super) fn point(&self, name: &str, id: &str) -> Option<usize> {
-        let first = first_of(name.trim().strip_prefix(&self.base)?)?;
-        let task: usize = id.trim().split_once('_')?.1.parse().ok()?;
-        first.checked_add(task)
+    /// The points of tasks, from a job's name and `12_3`, or `12_[4-6,9%2]` for those that never began; none for steps and
+    /// for jobs of others.
+    pub(super) fn points(&self, name: &str, id: &str) -> Vec<usize> {
+        let first = name.trim().strip_prefix(&self.base).and_then(first_of);
+        let Some((first, (_, tasks))) = first.zip(id.trim().split_once('_')) else { return Vec::new() };
+        tasks_of(tasks).into_iter().filter_map(|task| first.checked_add(task)).collect()
     }
+}
+
+/// The numbers in `3` or `[4-6,9%2]`; lists that SLURM cut short (`…,...`) as far as they go.
+fn tasks_of(text: &str) -> Vec<usize> {
+    let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
+        return text.parse().into_iter().collect();
+    };
+    let list = list.split('%').next().unwrap_or_default();
+    let range = |word: &str| {
+        let (from, to) = word.split_once('-').unwrap_or((word, word));
+        Some(from.parse::<usize>().ok()?..=to.parse::<usize>().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
 }
 
 /// What names end with: nothing for the usual array, whose tasks are numbered as their points.
@@ -105,16 +119,18 @@ mod tests {
     fn a_point_is_known_from_every_name() {
         let names = JobNames { base: "iclab-x".into(), firsts: vec![0, 4] };
         assert_eq!(names.list(), "iclab-x,iclab-x+4");
-        for (name, id, point) in [
-            ("iclab-x", "12_3", Some(3)),
-            ("iclab-x+4", "12_3", Some(7)),
-            ("iclab-x+4", "12_[1-3]", None),
-            ("iclab-x+4", "12_3.batch", None),
-            ("iclab-x", "12", None),
-            ("iclab-xy", "12_3", None),
-            ("batch", "12_3", None),
+        for (name, id, points) in [
+            ("iclab-x", "12_3", &[3][..]),
+            ("iclab-x+4", "12_3", &[7]),
+            ("iclab-x+4", "12_[1-3,8%2]", &[5, 6, 7, 12]),
+            ("iclab-x", "12_[2]", &[2]),
+            ("iclab-x", "12_[1,3,...]", &[1, 3]),
+            ("iclab-x+4", "12_3.batch", &[]),
+            ("iclab-x", "12", &[]),
+            ("iclab-xy", "12_3", &[]),
+            ("batch", "12_3", &[]),
         ] {
-            assert_eq!(names.point(name, id), point, "{name} {id}");
+            assert_eq!(names.points(name, id), points, "{name} {id}");
         }
         assert_eq!(
             ["task.sh", "task+4.sh", "task-4.sh", "plan.toml"].map(script_of),

@@ -44,7 +44,7 @@ fn parse_queue(text: &str, names: &JobNames) -> HashMap<usize, Queued> {
         let (Some(id), Some(name), Some(state)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
-        let Some(point) = names.point(name, id) else { continue };
+        let &[point] = &names.points(name, id)[..] else { continue };
         let task = Queued {
             id: id.to_string(),
             state: state.to_string(),
