@@ -103,11 +103,9 @@ fn full_disks() {
     let at = dir.path();
     let program = env!("CARGO_BIN_EXE_iclab");
     for (line, enough) in WRITERS {
-        let mut refusals = 0;
         // From no room at all to plenty: the disk is full at one file after the other.
-        for size in
-            [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096].into_iter().filter(|size| *size <= enough)
-        {
+        let sizes = (2..=12).map(|power| 1 << power).take_while(|size| *size <= enough);
+        for (refusals, size) in sizes.enumerate() {
             let script = format!(
                 "mount -t tmpfs -o size={size}k none t || exit 99\n{program} {line}\ncode=$?\nrm -rf after\n\
                  cp -r t after\nexit $code"
@@ -118,7 +116,6 @@ fn full_disks() {
                 break;
             }
             refused(line, &output);
-            refusals += 1;
             let left = files(&at.join("after"));
             assert_eq!(leftovers(left.keys().cloned()), [""; 0], "iclab {line}, {size} KiB");
             // Of a run what is whole stays, and of several files those that were; of a folder nothing.
@@ -176,9 +173,8 @@ fn a_file_in_the_way_of_a_folder() {
 fn killed(at: &Path, line: &str, after: Option<Duration>) -> bool {
     let mut child = command(at, line).spawn().unwrap();
     let begun = Instant::now();
-    let half = || {
-        leftovers(entries(&at.join("t")).into_iter()).first().is_some() || at.join("t/c/.iclab-new").exists()
-    };
+    let half =
+        || !leftovers(entries(&at.join("t")).into_iter()).is_empty() || at.join("t/c/.iclab-new").exists();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             assert_eq!(status.code(), Some(0), "iclab {line}");

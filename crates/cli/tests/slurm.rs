@@ -43,11 +43,12 @@ fn miniature() -> String {
     plan + "partition = \"main\"\nsetup = [\"echo prepared\"]\ndirectives = [\"--comment=a sweep\"]\n"
 }
 
-fn cluster() -> Option<Cluster> {
+/// A cluster, started in this way, where one can be.
+fn cluster(start: impl Fn() -> Cluster) -> Option<Cluster> {
     let wish = std::env::var("ICLAB_SLURM").unwrap_or_default();
     let missing = cluster::missing();
     if missing.is_none() && wish != "no" {
-        return Some(Cluster::start());
+        return Some(start());
     }
     assert!(
         wish != "required",
@@ -122,9 +123,31 @@ impl<'a> Site<'a> {
 
     /// Sends a signal to the process that trains a task's run.
     fn signal(&self, id: &str, signal: &str) {
-        let log = read(self.run(id).join("log.txt"));
-        let process = log.rsplit_once("process ").unwrap().1.split(',').next().unwrap().to_string();
-        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+        send(&self.run(id), signal);
+    }
+
+    /// The first point that is being trained, has saved something, and is none of `but`.
+    fn caught(&self, but: &[usize]) -> usize {
+        let saved = |row: &Value| {
+            let run = self.dir.path().join(row["run"].as_str().unwrap());
+            row["state"] == "running" && run.join("checkpoint.safetensors").is_file()
+        };
+        let pick =
+            || self.status().iter().enumerate().position(|(point, row)| !but.contains(&point) && saved(row));
+        let picked = std::cell::Cell::new(None);
+        self.cluster.wait("a point that has saved something", |_| {
+            picked.set(pick());
+            picked.get().is_some()
+        });
+        picked.get().expect("the wait ends with one")
+    }
+
+    /// How a point's last task ended, once the accounts have it.
+    fn ended(&self, point: usize, state: &str) -> Value {
+        self.cluster.wait("an entry in the accounts", |_| {
+            self.status()[point]["ended"]["state"].as_str().is_some_and(|found| found.starts_with(state))
+        });
+        self.status()[point]["ended"].clone()
     }
 
     /// Waits until the queue is empty.
@@ -138,7 +161,7 @@ impl<'a> Site<'a> {
 
 #[test]
 fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice() {
-    let Some(mut cluster) = cluster() else { return };
+    let Some(mut cluster) = cluster(Cluster::start) else { return };
     let site = Site::new(&cluster, &miniature());
     let said = site.submit();
     says(&said, &["6 points submitted as job 1"]);
@@ -193,6 +216,13 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
     assert!(here == there, "the cluster's checkpoints have other bytes");
 }
 
+/// Sends a signal to the process that trains a run.
+fn send(run: &Path, signal: &str) {
+    let log = read(run.join("log.txt"));
+    let process = log.rsplit_once("process ").unwrap().1.split(',').next().unwrap().to_string();
+    assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+}
+
 /// What a run's log tells, without times.
 fn story(run: &Path) -> String {
     let log = read(run.join("log.txt"));
@@ -207,7 +237,7 @@ fn sweep_dir(dir: &Path) -> PathBuf {
 
 #[test]
 fn refused_cancelled_failed_and_forgotten_jobs_leave_a_state_to_go_on_from() {
-    let Some(mut cluster) = cluster() else { return };
+    let Some(mut cluster) = cluster(Cluster::start) else { return };
     // A job that the cluster refuses.
     let site = Site::new(&cluster, &PLAN.replace("partition = \"main\"", "partition = \"nowhere\""));
     let output = site.iclab("sweep plan.toml --on slurm");
@@ -253,4 +283,72 @@ fn refused_cancelled_failed_and_forgotten_jobs_leave_a_state_to_go_on_from() {
     assert!(site.submit().contains("nothing to submit (--retry"));
     assert!(site.done("sweep plan.toml --on slurm --retry").contains("2 points submitted"));
     site.drain();
+}
+
+#[test]
+fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they_ended() {
+    let Some(cluster) = cluster(|| Cluster::accounted(4)) else { return };
+    let ten = PLAN.replace("to = 2", "to = 4").replace("[slurm]", "[slurm]\naccount = \"lab\"");
+    let long = ten.replace("training.steps = 3000", "training.steps = 1000000");
+    let site = Site::new(&cluster, &long.replace("[slurm]", "[slurm]\nthrottle = 2"));
+    // A user may have so many tasks in the queue: what found no room is submitted later.
+    cluster.let_submit(Some(6));
+    let output = site.iclab("sweep plan.toml --on slurm");
+    let said = complaints(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    says(&said, &["plan.toml", "AssocMaxSubmitJobLimit", "4 of 10 points were submitted before as job 1;"]);
+    cluster.let_submit(None);
+    let said = site.submit();
+    says(&said, &["6 points submitted as jobs "]);
+    let jobs = said.split_once("as jobs ").unwrap().1.lines().next().unwrap();
+    assert_eq!(jobs.split(", ").count(), 2, "{said}");
+    assert!(site.submit().contains("nothing to submit"));
+    // So many tasks at once, of all arrays together: the last begins when the one before has ended.
+    cluster.wait("reasons", |_| site.done("sweep status plan.toml").contains("2 queued (Dependency)"));
+    let point = site.caught(&[]);
+    let said = site.done("sweep cancel plan.toml");
+    says(&said, &["10 tasks of the cluster are cancelled"]);
+    site.drain();
+    // Accounts have nothing to tell of tasks that never began.
+    site.ended(point, "CANCELLED by ");
+    says(&site.done("sweep status plan.toml"), &["interrupted (cancelled by user ", "not begun"]);
+
+    // One is killed and the machine of another is lost, for which this plan does not want it queued again.
+    let short = ten.replace("directives = [", "directives = [\"--no-requeue\", ");
+    std::fs::write(site.dir.path().join("plan.toml"), short).unwrap();
+    assert!(site.submit().contains("10 points submitted as jobs "));
+    let killed = site.caught(&[]);
+    let run = |point: usize| site.dir.path().join(site.status()[point]["run"].as_str().unwrap());
+    send(&run(killed), "-KILL");
+    let lost = site.caught(&[killed]);
+    for state in ["down", "resume"] {
+        let state = format!("state={state}");
+        cluster.say("scontrol", &["update", "nodename=node1", &state, "reason=test"]);
+    }
+    site.drain();
+    let ended = site.ended(killed, "FAILED");
+    assert_eq!((&ended["exit_code"], &ended["signal"]), (&0.into(), &9.into()), "{ended}");
+    site.ended(lost, "NODE_FAIL");
+    let shown = site.done("sweep status plan.toml");
+    says(&shown, &["interrupted (killed by signal 9)", "interrupted (node fail)", ": node fail after 0:00:"]);
+    says(&shown, &["submits them again"]);
+
+    // What is left, and only that, also in the middle of later arrays.
+    let left = 10 - site.finished();
+    assert!((2..=3).contains(&left), "{shown}");
+    let said = site.submit();
+    says(&said, &[&format!("{left} points submitted as job")]);
+    site.drain();
+    assert_eq!(site.finished(), 10, "{:?}", site.status());
+    assert!(site.submit().contains("nothing to submit"));
+    site.cluster.wait("the accounts of the end", |_| {
+        site.status().iter().all(|row| row["ended"]["state"] == "COMPLETED")
+    });
+    // Memory is looked at every second, so that not every task was seen.
+    let memory = |row: &Value| row["ended"]["max_rss"].as_u64();
+    assert!(site.status().iter().filter_map(memory).any(|bytes| bytes > 1_000_000), "{:?}", site.status());
+    for row in site.status() {
+        let story = story(&site.dir.path().join(row["run"].as_str().unwrap()));
+        assert_eq!(story.matches("finished").count(), 1, "{story}");
+    }
 }

@@ -31,6 +31,7 @@ pub mod cpu;
 pub mod cuda;
 pub mod error;
 pub mod hash;
+pub mod host;
 pub mod interchange;
 pub mod model;
 pub mod names;

@@ -1,14 +1,16 @@
-//! Parts: files and folders under a temporary name beside their target, `NAME.PROCESS.part`, until they are whole.
+//! Parts: files and folders under a temporary name beside their target, `NAME.MACHINE-PROCESS.part`, until they are whole.
 //!
 //! A part is locked while it is filled. The lock is the operating system's and ends with the process, however that ends: a
 //! part that can be locked was left by one that was killed, and whoever next writes to the same target removes it. Where the
-//! file system has no locks, parts are left alone.
+//! file system has no locks, parts are left alone, and so are those of other machines, whose locks NFS need not show.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Names that are tried: the same process number may be in use on another machine, or by another thread.
+use crate::host;
+
+/// Names that are tried: another thread may be filling a part for the same target.
 const TRIES: u32 = 1000;
 
 /// A part, locked as long as this is kept.
@@ -31,7 +33,7 @@ fn begin(target: &Path, create: impl Fn(&Path) -> io::Result<File>) -> io::Resul
     remove_abandoned(target);
     for attempt in 0..TRIES {
         let mut name = target.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}", std::process::id()));
+        name.push(format!(".{}", host::process_tag()));
         if attempt > 0 {
             name.push(format!("-{attempt}"));
         }
@@ -56,11 +58,10 @@ fn begin(target: &Path, create: impl Fn(&Path) -> io::Result<File>) -> io::Resul
 fn remove_abandoned(target: &Path) {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(name) = target.file_name().and_then(|name| name.to_str()) else { return };
+    let own = format!("{name}.{}-", host::machine_tag());
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let found = entry.file_name();
-        let number = found
-            .to_str()
-            .and_then(|found| found.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part"));
+        let number = found.to_str().and_then(|found| found.strip_prefix(&own)?.strip_suffix(".part"));
         if !number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit() || b == b'-')) {
             continue;
         }
@@ -89,21 +90,27 @@ mod tests {
             names.sort();
             names
         };
-        for name in ["a.npz.7.part", "a.npz.8-2.part", "b.npz.7.part", "a.npz.x.part", "a.npz"] {
+        let here = host::machine_tag();
+        let others = ["a.npz".to_string(), format!("b.npz.{here}-7.part"), "a.npz.elsewhere-7.part".into()];
+        let abandoned = [format!("a.npz.{here}-7.part"), format!("a.npz.{here}-8-2.part")];
+        for name in others.iter().chain(&abandoned) {
             fs::write(dir.path().join(name), "old").unwrap();
         }
-        fs::create_dir_all(dir.path().join("a.npz.9.part/inside")).unwrap();
+        fs::create_dir_all(dir.path().join(format!("a.npz.{here}-9.part/inside"))).unwrap();
         let first = file(&target).unwrap();
         let second = file(&target).unwrap();
         assert_ne!(first.path, second.path, "two at a time, one process");
         let own = |part: &Part| part.path.file_name().unwrap().to_str().unwrap().to_string();
-        let mut expected =
-            vec!["a.npz".into(), own(&first), own(&second), "a.npz.x.part".into(), "b.npz.7.part".into()];
-        expected.sort();
-        assert_eq!(names(), expected);
+        let with_others = |parts: &[&Part]| {
+            let mut all: Vec<String> =
+                others.iter().cloned().chain(parts.iter().map(|part| own(part))).collect();
+            all.sort();
+            all
+        };
+        assert_eq!(names(), with_others(&[&first, &second]));
         drop((first, second));
         let third = folder(&target).unwrap();
         assert!(third.path.is_dir());
-        assert_eq!(names(), ["a.npz".into(), own(&third), "a.npz.x.part".into(), "b.npz.7.part".to_string()]);
+        assert_eq!(names(), with_others(&[&third]));
     }
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use lab::files::is_remnant;
+
 use super::lock::{FolderLock, LOCK};
 use super::owned::{self, Files, LIST};
 use super::write_file;
@@ -166,9 +168,10 @@ pub fn tidy() {
 fn is_empty(dir: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();
+        let remnant = is_remnant(&name);
         let name = name.to_string_lossy();
         let half_a_list = name.starts_with(LIST) && name.ends_with(".part");
-        if ![NEW, READY, LOCK].contains(&&*name) && !half_a_list {
+        if ![NEW, READY, LOCK].contains(&&*name) && !half_a_list && !remnant {
             return Ok(false);
         }
     }

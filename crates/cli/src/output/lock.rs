@@ -5,7 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{Read, Write};
 use std::path::Path;
 
-use lab::networks::runs::host;
+use engine::host;
 
 use crate::error::{Error, Result};
 
@@ -27,7 +27,7 @@ impl FolderLock {
             match file.try_lock() {
                 Ok(()) if still_there(&file, &path) => {
                     let _ = file.set_len(0);
-                    let _ = write!(file, "process {} on {}", std::process::id(), host());
+                    let _ = write!(file, "process {} on {}", std::process::id(), host::name());
                     return Ok(FolderLock(file));
                 }
                 Ok(()) => {} // whoever had it has just removed it: there may be another by now

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use lab::files::is_remnant;
+
 /// The list, a relative path a line.
 pub const LIST: &str = ".iclab-files";
 
@@ -82,7 +84,7 @@ pub fn under(dir: &Path) -> io::Result<Files> {
             let path = folder.join(entry.file_name());
             if entry.file_type()?.is_dir() {
                 folders.push(path);
-            } else if let Some(text) = path.to_str() {
+            } else if let Some(text) = path.to_str().filter(|_| !is_remnant(&entry.file_name())) {
                 found.insert(text.replace('\\', "/"));
             }
         }

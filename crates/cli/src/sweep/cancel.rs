@@ -1,7 +1,8 @@
 //! `iclab sweep cancel`: asks everything that works on a sweep to save and stop.
 
 use clap::Args;
-use lab::networks::sweeps::{SweepFolder, counts, slurm, survey};
+use lab::networks::sweeps::slurm::{self, JobNames};
+use lab::networks::sweeps::{SweepFolder, counts, survey};
 
 use super::PlanArgs;
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ pub fn run(args: &CancelArgs) -> Result<()> {
     let mut stopped = Vec::new();
     stopped.extend(pool(&folder)?);
     let submitted = slurm::was_submitted(&folder.dir);
-    match if submitted { slurm::cancel(&slurm::job_name(&folder))? } else { 0 } {
+    match if submitted { slurm::cancel(&JobNames::of(&folder))? } else { 0 } {
         0 => {}
         1 => stopped.push("1 task of the cluster is cancelled".into()),
         count => stopped.push(format!("{count} tasks of the cluster are cancelled")),
@@ -37,7 +38,7 @@ pub fn run(args: &CancelArgs) -> Result<()> {
 fn pool(folder: &SweepFolder) -> Result<Option<String>> {
     let Some(process) = folder.pool_process()? else { return Ok(None) };
     ask_to_stop(process.id)?;
-    process.wait()?;
+    process.wait();
     Ok(Some(format!("process {} has saved its runs and stopped", process.id)))
 }
 

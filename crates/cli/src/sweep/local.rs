@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs, folder: &SweepFolder) -> Result<()> {
     }
     let (seen, _) = survey(folder);
     println!("{}: {}", folder.dir.display(), counts(&seen));
-    let failed = (0..seen.len()).filter(|&i| seen[i].is_failed()).map(|i| story(folder, i));
+    let failed = (0..seen.len()).filter(|&i| seen[i].is_failed()).map(|i| story(folder, i, &seen[i]));
     refuse(failed.collect(), folder, "failed before, and --retry trains them again")?;
     signals::refuse_unfinished(outcomes.iter())
 }

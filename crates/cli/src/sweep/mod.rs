@@ -56,7 +56,7 @@ enum Command {
 enum On {
     /// By this process
     Local,
-    /// As one array job of a SLURM cluster
+    /// As array jobs of a SLURM cluster
     Slurm,
 }
 

@@ -1,4 +1,4 @@
-//! `iclab sweep --on slurm`: one array job for all points that are left.
+//! `iclab sweep --on slurm`: an array job for all points that are left, or several where they are too many for one.
 
 use lab::networks::sweeps::slurm::{self, Submission};
 use lab::networks::sweeps::{SweepFolder, counts, survey};
@@ -33,9 +33,10 @@ pub fn run(args: &RunArgs, folder: &SweepFolder) -> Result<()> {
     let arguments = args.device.arguments();
     let submission =
         Submission { points: &left, throttle: args.jobs, program: &program, arguments: &arguments };
-    let job = slurm::submit(folder, &submission)?;
+    let jobs = slurm::submit(folder, &submission)?;
     let points = if left.len() == 1 { "1 point".into() } else { format!("{} points", left.len()) };
-    println!("{points} submitted as job {job}");
+    let kind = if jobs.len() == 1 { "job" } else { "jobs" };
+    println!("{points} submitted as {kind} {}", jobs.join(", "));
     println!("iclab sweep status {} tells how far they are", folder.plan.display());
     Ok(())
 }

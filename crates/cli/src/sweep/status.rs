@@ -29,7 +29,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
     notes.iter().for_each(|note| eprintln!("note: {note}; states are those of the run directories"));
     let points = &folder.sweep.points;
     if args.json {
-        let rows = points.iter().zip(&seen).map(|(point, PointStatus { standing, task, .. })| {
+        let rows = points.iter().zip(&seen).map(|(point, PointStatus { standing, task, ended })| {
             json!({
                 "point": folder.sweep.label(point),
                 "run": point.dir(&folder.runs),
@@ -39,6 +39,14 @@ pub fn run(args: &StatusArgs) -> Result<()> {
                 "loss": standing.loss,
                 "seconds_left": standing.seconds_left,
                 "task": task.as_ref().map(|task| json!({"id": task.id, "state": task.state})),
+                "ended": ended.as_ref().map(|ended| json!({
+                    "id": ended.id,
+                    "state": ended.state,
+                    "exit_code": ended.exit.0,
+                    "signal": ended.exit.1,
+                    "seconds": ended.seconds,
+                    "max_rss": ended.memory,
+                })),
             })
         });
         return print_json(&rows.collect::<Vec<_>>());
@@ -64,7 +72,7 @@ pub fn run(args: &StatusArgs) -> Result<()> {
     let failed: Vec<usize> = (0..seen.len()).filter(|&i| seen[i].is_failed()).collect();
     if !failed.is_empty() {
         println!("failed, the last lines of their logs (iclab sweep --retry trains them again):");
-        failed.iter().for_each(|&i| println!("  {}", story(&folder, i)));
+        failed.iter().for_each(|&i| println!("  {}", story(&folder, i, &seen[i])));
     }
     let abandoned = abandoned(&seen);
     if let Some(job) = slurm::last_job(&folder.dir).filter(|_| !abandoned.is_empty() && notes.is_empty()) {
@@ -73,8 +81,11 @@ pub fn run(args: &StatusArgs) -> Result<()> {
             abandoned.len(),
             folder.plan.display()
         );
-        let begun = abandoned.iter().filter(|&&i| slurm::newest_log(&folder.dir, i).is_some());
-        begun.for_each(|&i| println!("  {}", story(&folder, i)));
+        let begun = abandoned.iter().filter(|&&i| {
+            let accounted = seen[i].ended.as_ref().is_some_and(|ended| !ended.is_complete());
+            accounted || slurm::newest_log(&folder.dir, i).is_some()
+        });
+        begun.for_each(|&i| println!("  {}", story(&folder, i, &seen[i])));
     }
     Ok(())
 }

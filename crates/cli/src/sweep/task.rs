@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 use crate::pool::Pool;
 use crate::signals;
 
-/// How long a task waits for a process that still holds its run: one that is being killed, perhaps on another machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a task waits for a process that still holds its run: one that is being killed, perhaps on another machine, which
+/// then counts as alive for a minute.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Train one point of a sweep, as a task of a job
 #[derive(Args)]

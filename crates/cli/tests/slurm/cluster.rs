@@ -1,4 +1,5 @@
-//! A real SLURM cluster of one machine, in a folder of its own: munged, slurmctld and slurmd on loopback.
+//! A real SLURM cluster of one machine, in a folder of its own: munged, slurmctld and slurmd on loopback, and where it keeps
+//! accounts slurmdbd with a MariaDB server.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -12,12 +13,26 @@ use tempfile::TempDir;
 pub struct Cluster {
     dir: TempDir,
     munged: Option<Child>,
+    database: Option<Child>,
+    accounts: Option<Child>,
     controller: Option<Child>,
     node: Option<Child>,
 }
 
-/// Programs that a cluster needs.
-const PROGRAMS: [&str; 7] = ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel"];
+/// Programs that a cluster needs, the last four where it keeps accounts.
+const PROGRAMS: [&str; 11] = [
+    "munged",
+    "slurmctld",
+    "slurmd",
+    "sbatch",
+    "squeue",
+    "scontrol",
+    "scancel",
+    "mariadbd",
+    "slurmdbd",
+    "sacctmgr",
+    "sacct",
+];
 
 /// Where a program is; daemons are often kept out of the usual path.
 fn find(name: &str) -> Option<PathBuf> {
@@ -41,12 +56,37 @@ pub fn missing() -> Option<&'static str> {
 }
 
 impl Cluster {
-    /// Starts a cluster of one node with two processors, and waits until it takes jobs.
+    /// Starts a cluster of one node with two processors that keeps no accounts, and waits until it takes jobs.
     pub fn start() -> Cluster {
+        let mut cluster = Cluster::prepare(
+            "KillWait=20\nJobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n",
+        );
+        cluster.start_controller(&[]);
+        cluster.go();
+        cluster
+    }
+
+    /// Starts a cluster that keeps accounts and takes arrays of so many tasks.
+    pub fn accounted(largest: usize) -> Cluster {
+        let (at_accounts, at_database) = (free_port(), free_port());
+        let mut cluster = Cluster::prepare(&format!(
+            "KillWait=2\nMaxArraySize={largest}\nJobAcctGatherType=jobacct_gather/linux\n\
+             JobAcctGatherFrequency=task=1\nAccountingStorageType=accounting_storage/slurmdbd\n\
+             AccountingStorageHost=127.0.0.1\nAccountingStoragePort={at_accounts}\nAccountingStorageEnforce=limits\n"
+        ));
+        cluster.start_accounts(at_accounts, at_database);
+        cluster.start_controller(&[]);
+        cluster.go();
+        cluster
+    }
+
+    /// Writes the files of a cluster and starts munged.
+    fn prepare(more: &str) -> Cluster {
+        let dir = TempDir::new().unwrap();
+        let root = dir.path().to_path_buf();
         let mut cluster =
-            Cluster { dir: TempDir::new().unwrap(), munged: None, controller: None, node: None };
-        let root = cluster.dir.path().to_path_buf();
-        for folder in ["state", "spool", "munge"] {
+            Cluster { dir, munged: None, database: None, accounts: None, controller: None, node: None };
+        for folder in ["state", "spool", "munge", "data"] {
             std::fs::create_dir(root.join(folder)).unwrap();
         }
         std::fs::set_permissions(root.join("munge"), std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -57,16 +97,17 @@ impl Cluster {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_string();
         let (user, at) = (name_of("-un"), root.display());
         let (first, second) = (free_port(), free_port());
+        // With accounts, the socket of munge stands where other ways to prove who one is have their password.
         let conf = format!(
             "ClusterName=iclab\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser={user}\nSlurmdUser={user}\n\
              AuthType=auth/munge\nAuthInfo=socket={at}/munge/socket\nCredType=cred/munge\n\
+             AccountingStoragePass={at}/munge/socket\n\
              SlurmctldPort={first}\nSlurmdPort={second}\nStateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool\n\
              SlurmctldPidFile={at}/slurmctld.pid\nSlurmdPidFile={at}/slurmd.pid\n\
              SlurmctldLogFile={at}/slurmctld.log\nSlurmdLogFile={at}/slurmd.log\n\
              ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
              SelectTypeParameters=CR_CPU\nSchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0\n\
-             ReturnToService=2\nMpiDefault=none\nSwitchType=switch/none\nKillWait=20\n\
-             JobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n\
+             ReturnToService=2\nMpiDefault=none\nSwitchType=switch/none\n{more}\
              NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN\n\
              PartitionName=main Nodes=node1 Default=YES MaxTime=INFINITE State=UP\n"
         );
@@ -78,10 +119,80 @@ impl Cluster {
         munged.extend(arguments.iter().map(String::as_str));
         cluster.munged = Some(cluster.spawn("munged", &munged));
         cluster.wait("munged", |cluster| cluster.dir.path().join("munge/socket").exists());
-        cluster.start_controller(&[]);
-        cluster.start_node();
-        cluster.wait("an idle node", |cluster| cluster.say("sinfo", &["-h", "-o", "%T"]).trim() == "idle");
         cluster
+    }
+
+    /// Starts a MariaDB server on an empty folder, and slurmdbd with it.
+    fn start_accounts(&mut self, port: u16, database: u16) {
+        let (at, user) = (self.dir.path().display().to_string(), name_of("-un"));
+        // Small, and as careless as a database may be that lives for half a minute.
+        let options = [
+            "--no-defaults".to_string(),
+            format!("--user={user}"),
+            format!("--datadir={at}/data"),
+            "--innodb-log-file-size=8M".into(),
+            "--innodb-buffer-pool-size=32M".into(),
+            "--innodb-flush-log-at-trx-commit=0".into(),
+        ];
+        self.fill_database(&options);
+        let place = [
+            format!("--socket={at}/database"),
+            format!("--pid-file={at}/database.pid"),
+            format!("--port={database}"),
+            "--bind-address=127.0.0.1".into(),
+            "--skip-grant-tables".into(), // nobody has a password, so that none is needed
+        ];
+        let arguments: Vec<&str> = options.iter().chain(&place).map(String::as_str).collect();
+        self.database = Some(self.spawn("mariadbd", &arguments));
+        self.wait("MariaDB", |cluster| cluster.dir.path().join("database").exists());
+        let conf = format!(
+            "AuthType=auth/munge\nAuthInfo=socket={at}/munge/socket\nDbdHost=localhost\nDbdAddr=127.0.0.1\n\
+             DbdPort={port}\nSlurmUser={user}\nStorageType=accounting_storage/mysql\nStorageHost=127.0.0.1\n\
+             StoragePort={database}\nStorageUser={user}\nStorageLoc=accounts\nPidFile={at}/slurmdbd.pid\n\
+             LogFile={at}/slurmdbd.log\n"
+        );
+        let path = self.dir.path().join("slurmdbd.conf");
+        std::fs::write(&path, conf).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        self.accounts = Some(self.spawn("slurmdbd", &["-D"]));
+        // sacctmgr is slow to give up, so nobody asks it before somebody listens.
+        self.wait("slurmdbd", |_| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        self.wait("a cluster in the accounts", |cluster| {
+            cluster.try_say("sacctmgr", &["--immediate", "add", "cluster", "iclab"]).is_some()
+        });
+        self.say("sacctmgr", &["--immediate", "add", "account", "lab"]);
+        self.say("sacctmgr", &["--immediate", "add", "user", &user, "account=lab"]);
+    }
+
+    /// The tables that MariaDB itself needs. Its own script for that is in a package that would start a server.
+    fn fill_database(&self, options: &[String]) {
+        let names = [
+            "mysql/mysql_system_tables.sql",
+            "mysql/mariadb_system_tables.sql",
+            "mariadb/mariadb_system_tables.sql",
+        ];
+        let files = names.map(|name| Path::new("/usr/share").join(name));
+        let file = files.iter().find(|file| file.is_file()).expect("MariaDB comes with its tables");
+        let script = self.dir.path().join("tables.sql");
+        let tables = std::fs::read_to_string(file).unwrap();
+        std::fs::write(&script, format!("create database mysql;\nuse mysql;\n{tables}")).unwrap();
+        let mut command = Command::new(find("mariadbd").unwrap());
+        let output =
+            command.args(options).arg("--bootstrap").stdin(std::fs::File::open(script).unwrap()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Lets the user have so many tasks in the queue, or any number.
+    pub fn let_submit(&self, tasks: Option<usize>) {
+        let limit = tasks.map_or("-1".into(), |tasks| tasks.to_string());
+        let (user, limit) = (name_of("-un"), format!("MaxSubmitJobs={limit}"));
+        self.say("sacctmgr", &["--immediate", "modify", "user", &user, "set", &limit]);
+    }
+
+    fn go(&mut self) {
+        self.start_node();
+        self.wait("an idle node", |cluster| cluster.say("sinfo", &["-h", "-o", "%T"]).trim() == "idle");
     }
 
     fn spawn(&self, name: &str, arguments: &[&str]) -> Child {
@@ -160,11 +271,12 @@ impl Cluster {
 
 /// The last lines of the daemons' logs, for a person who must find out what went wrong.
 fn logs(dir: &Path) -> String {
-    let names = ["munged.out", "slurmctld.out", "slurmd.out", "slurmctld.log", "slurmd.log"];
-    let tail = |name: &&str| {
+    let names = ["munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd"].map(|name| format!("{name}.out"));
+    let logs = ["slurmdbd", "slurmctld", "slurmd"].map(|name| format!("{name}.log"));
+    let tail = |name: &String| {
         format!("{name}:\n  {}\n", lab::networks::runs::last_lines(&dir.join(name), 8).join("\n  "))
     };
-    names.iter().map(tail).collect()
+    names.iter().chain(&logs).map(tail).collect()
 }
 
 fn stop(child: &mut Option<Child>) {
@@ -194,6 +306,9 @@ impl Drop for Cluster {
             }
             std::thread::sleep(Duration::from_millis(200));
         }
-        [&mut self.node, &mut self.controller, &mut self.munged].into_iter().for_each(stop);
+        // The controller tells the accounts what is left to tell, and they the database.
+        let daemons =
+            [&mut self.node, &mut self.controller, &mut self.accounts, &mut self.database, &mut self.munged];
+        daemons.into_iter().for_each(stop);
     }
 }

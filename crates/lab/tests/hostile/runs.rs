@@ -48,7 +48,7 @@ fn rows() -> Vec<u8> {
     let row = |i: u64| Metrics {
         step: 7 * i,
         loss: 1.0 / i as f64,
-        excess: (i % 2 == 0).then_some(0.5),
+        excess: i.is_multiple_of(2).then_some(0.5),
         norm: 0.1,
         rate: 1e-3,
         dims: 3,
@@ -120,7 +120,8 @@ fn directories_of_runs() {
         let left = found.as_ref().ok().and_then(|state| state.progress.seconds_left);
         assert!(left.is_none_or(|seconds| seconds >= 0.0), "{left:?}");
         runs::unfinished(&dir).map(|unfinished| unfinished.to_string());
-        (runs::list(root.path()), runs::recorded_device(&dir), runs::failure(&dir), runs::finished(&dir));
+        let _ =
+            (runs::list(root.path()), runs::recorded_device(&dir), runs::failure(&dir), runs::finished(&dir));
         std::fs::write(dir.join(names[which]), &good[which]).unwrap();
         found.map(drop)
     };
@@ -131,8 +132,9 @@ fn directories_of_runs() {
 #[test]
 fn what_slurm_says() {
     let texts = [
-        &b"12_0|PENDING|Resources\n12_1|RUNNING|None\n15_1|PENDING|BeginTime\n13|RUNNING|None\n12_[2-9%3]|PENDING|(null)\n"[..],
-        b"12_0|TIMEOUT\n12_1|CANCELLED by 1000\n12_[2-3]|PENDING\n14_0|COMPLETED\n14_1.batch|FAILED\n",
+        &b"12_0|iclab|PENDING|Resources\n12_1|iclab|RUNNING|None\n15_1|iclab+4000|PENDING|BeginTime\n12_[2-9%3]|iclab|PENDING|\n"[..],
+        b"12_0|iclab|TIMEOUT|0:0|00:30:10||2026-11-17T10:00:00\n12_[4-6,9%2]|iclab|CANCELLED by 7|0:0|00:00:00||Unknown\n\
+          14_0|iclab|COMPLETED|0:0|1-00:00:01||2026-11-17T12:00:00\n14_0.batch|batch|FAILED|0:9|00:01:00|2M|Unknown\n",
         b"12 points 0-3: 'sbatch' '--array=0-3'\n",
         b"JobId=12_3 JobName=iclab Restarts=1 PreemptTime=None EndTime=Unknown\n",
     ];
@@ -142,10 +144,11 @@ fn what_slurm_says() {
         |random| bent(random, &texts),
         |bytes| {
             let text = String::from_utf8_lossy(&bytes);
-            let queue = slurm::parse_queue(&text);
+            let names = slurm::JobNames::named("iclab");
+            let queue = slurm::parse_queue(&text, &names);
             queue.values().for_each(|task| drop(task.words()));
             assert!(queue.values().all(|task| !task.id.contains('\n')));
-            slurm::parse_accounts(&text);
+            slurm::parse_accounts(&text, &names);
             slurm::parse_preempted(&text, "0");
             Ok(())
         },

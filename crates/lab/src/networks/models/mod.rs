@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::Progress;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::files::is_remnant;
 use crate::findings::numbers::grouped;
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
@@ -187,14 +188,14 @@ fn read_plan(dir: &Path) -> Result<Experiment> {
     Experiment::read(&dir.join(PLAN))
 }
 
-/// Every file of a folder and of the folders in it.
+/// Every file of a folder and of the folders in it, but for what NFS has not removed yet.
 fn files_under(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             found.extend(files_under(&entry.path())?);
-        } else {
+        } else if !is_remnant(&entry.file_name()) {
             found.push(entry.path());
         }
     }

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use engine::host;
+
 /// File in a run's directory.
 pub const LOG: &str = "log.txt";
 /// How the line of a failure begins, after the time.
@@ -41,19 +43,13 @@ pub fn last_lines(path: &Path, count: usize) -> Vec<String> {
 
 /// This process, for a log: machine, number, and the job it belongs to on a cluster.
 pub(super) fn whereabouts() -> String {
-    let host = host();
+    let host = host::name();
     let process = format!("process {}", std::process::id());
     let variable = |name: &str| std::env::var(name).ok();
     match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
         (Some(job), Some(task)) => format!("{host}, {process}, job {job}_{task}"),
         _ => format!("{host}, {process}"),
     }
-}
-
-/// The name of this machine.
-pub fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    if name.trim().is_empty() { "this machine".into() } else { name.trim().to_string() }
 }
 
 /// A time as `2026-11-15T15:20:01Z`.

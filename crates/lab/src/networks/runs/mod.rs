@@ -9,6 +9,7 @@
 //!   kept/step-000123.safetensors   weights along the training, if asked for
 //!   result.json               written when the run is finished
 //!   log.txt                   a line whenever a process takes the run up or leaves it
+//!   lock, lock.7              held by the process that trains it, and signed by it
 //! ```
 //!
 //! run: trains and writes; metrics: rows of metrics.jsonl; log: log.txt; status: what a directory says to who only reads;
@@ -33,7 +34,7 @@ use crate::networks::experiment::Experiment;
 
 pub use checkpoints::CheckpointEvery;
 pub use listed::{ListedRun, list};
-pub use log::{LOG, failure, host, last_lines, note_failure, utc};
+pub use log::{LOG, failure, last_lines, note_failure, utc};
 pub use metrics::{Metrics, read_metrics};
 pub use run::{Run, Stopped};
 pub use status::{RunProgress, RunState, RunStatus, inspect, state};

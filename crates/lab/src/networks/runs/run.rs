@@ -1,7 +1,7 @@
 //! A run being trained: opened fresh or where its checkpoint left it, trained to its end or until asked to stop.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ use super::checkpoints::{CheckpointEvery, Clock, Snapshot, Writer};
 use super::metrics::{Metrics, MetricsWriter, Window, keep_until};
 use super::{CHECKPOINT, DEVICE, KEPT, PLAN, RESULT, RunResult, begun_on, directory, log, status};
 use crate::error::{Error, Result};
+use crate::lock::Lock;
 use crate::networks::devices::{self, Device};
 use crate::networks::experiment::{Experiment, TrainingSpec};
 use crate::networks::train::{StepReport, Trainer, bayes_loss};
@@ -34,7 +35,7 @@ pub struct Run {
     device: String,
     trainer: Trainer,
     window: Window,
-    _lock: File,
+    lock: Lock,
 }
 
 impl Run {
@@ -59,7 +60,7 @@ impl Run {
         keep_until(&dir, trainer.done())?;
         let (step, device) = (trainer.done(), device.name());
         log::note(&dir, &format!("step {step}: taken up on {device} ({})", log::whereabouts()));
-        Ok(Run { dir, experiment: experiment.clone(), device, trainer, window, _lock: lock })
+        Ok(Run { dir, experiment: experiment.clone(), device, trainer, window, lock })
     }
 
     /// Steps taken so far.
@@ -88,6 +89,7 @@ impl Run {
             let reports = self.trainer.advance(steps_until_pause(&spec, clock.steps(), &kept, first))?;
             let last = self.done();
             writer.check()?;
+            self.check_lock()?;
             for (report, step) in reports.iter().zip(first + 1..) {
                 self.window.add(report);
                 let mut row = None;
@@ -117,9 +119,15 @@ impl Run {
         let on_gpu = self.trainer.device_bytes().is_some();
         let result = self.evaluate(if on_gpu { 25_600 } else { 1280 })?;
         let text = serde_json::to_string_pretty(&result).expect("plain data");
+        self.check_lock()?;
         write_whole(&self.dir.join(RESULT), text.as_bytes())?;
         log::note(&self.dir, &format!("step {}: finished", self.done()));
         Ok(Stopped::Finished(result))
+    }
+
+    /// Before anything is written: a process that was asleep may have been taken for dead, and its run be trained elsewhere.
+    fn check_lock(&self) -> Result<()> {
+        if self.lock.check() { Ok(()) } else { Err(Error::Busy(self.dir.clone())) }
     }
 
     fn metadata(&self) -> BTreeMap<String, String> {

@@ -1,11 +1,10 @@
 //! What a run's directory says about it, to anyone who only reads.
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::time::Duration;
 
-use super::{CHECKPOINT, LOCK, PLAN, RunResult, failure, finished, read_metrics};
+use super::{CHECKPOINT, LOCK, PLAN, RunResult, failure, finished, log, read_metrics};
 use crate::error::{Error, Result};
+use crate::lock::{self, Attempt, Lock, Owner};
 use crate::networks::experiment::Experiment;
 use crate::networks::pace::Work;
 
@@ -74,7 +73,7 @@ pub fn inspect(dir: &Path, experiment: &Experiment) -> RunProgress {
     let saved = saved.and_then(|metadata| metadata.get("step")?.parse().ok());
     let status = match finished(dir) {
         Some(result) => RunStatus::Finished(result),
-        None if is_open(dir) => RunStatus::Running,
+        None if lock::holder(&dir.join(LOCK)).is_some() => RunStatus::Running,
         None => match failure(dir) {
             Some(why) => RunStatus::Failed(why),
             None if saved.is_some() || dir.is_dir() => RunStatus::Interrupted,
@@ -100,24 +99,16 @@ pub fn inspect(dir: &Path, experiment: &Experiment) -> RunProgress {
     RunProgress { status, step, loss: last.map(|row| row.loss), seconds_left }
 }
 
-/// Whether a process holds the lock of a run. Asking takes it for a moment, which [`lock`] forgives.
-fn is_open(dir: &Path) -> bool {
-    let Ok(file) = File::open(dir.join(LOCK)) else { return false };
-    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
-}
-
-/// Takes the lock of a run for this process; it ends with the process, however that ends.
-pub(super) fn lock(dir: &Path) -> Result<File> {
-    const TRIES: u32 = 20;
-    let path = dir.join(LOCK);
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(Error::file("create", &path))?;
-    for _ in 0..TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
-            Err(TryLockError::Error(source)) => return Err(Error::file("lock", path)(source)),
+/// Takes the lock of a run for this process.
+pub(super) fn lock(dir: &Path) -> Result<Lock> {
+    match lock::take(&dir.join(LOCK))? {
+        Attempt::Busy(_) => Err(Error::Busy(dir.into())),
+        Attempt::Taken(lock) => {
+            let elsewhere = |owner: &&Owner| !owner.shares_kernel(&Owner::this());
+            if let Some(owner) = lock.taken_from.as_ref().filter(elsewhere) {
+                log::note(dir, &format!("taken over from {owner}, of which nothing was heard any more"));
+            }
+            Ok(lock)
         }
     }
-    Err(Error::Busy(dir.into()))
 }

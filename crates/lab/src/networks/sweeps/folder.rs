@@ -1,16 +1,16 @@
 //! A sweep and its directory, `runs/sweep-NAME-HASH/`: the plan written out, the logs of its jobs, what was collected.
 //! Everything else is in the run directories, so that no state can be lost or disagree.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{Read, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use engine::model::checkpoint::write_whole;
 
 use super::plan::Sweep;
 use crate::error::{Error, Result};
+use crate::lock::{self, Attempt, Lock, Owner};
 use crate::networks::pool::Job;
-use crate::networks::runs::host;
 
 /// The plan, written out.
 pub const PLAN: &str = "plan.toml";
@@ -31,7 +31,7 @@ pub struct SweepFolder {
 pub struct PoolProcess {
     /// Its number.
     pub id: i32,
-    lock: File,
+    owner: Owner,
     path: PathBuf,
 }
 
@@ -70,57 +70,48 @@ impl SweepFolder {
         self.dir.join("local.lock")
     }
 
-    /// Marks the sweep as being trained by this process, as long as the file is open; another pool is refused.
-    pub fn sign(&self) -> Result<File> {
-        let path = self.pool_file();
-        let options = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-        let mut file = options.map_err(Error::file("create", &path))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut who = String::new();
-                let _ = file.read_to_string(&mut who);
-                let why =
-                    format!("is being trained already ({}); accepted: one local pool at a time", who.trim());
-                return Err(Error::content(&self.dir, why));
+    /// Marks the sweep as being trained by this process, as long as the lock is held; another pool is refused.
+    pub fn sign(&self) -> Result<Lock> {
+        match lock::take(&self.pool_file())? {
+            Attempt::Taken(lock) => Ok(lock),
+            Attempt::Busy(owner) => {
+                let who = owner.map_or("by another process".into(), |owner| owner.to_string());
+                let why = format!("is being trained already ({who}); accepted: one local pool at a time");
+                Err(Error::content(&self.dir, why))
             }
-            Err(TryLockError::Error(source)) => return Err(Error::file("lock", &path)(source)),
         }
-        let signature = format!("process {} on {}\n", std::process::id(), host());
-        file.set_len(0)
-            .and_then(|()| file.write_all(signature.as_bytes()))
-            .map_err(Error::file("write", &path))?;
-        Ok(file)
     }
 
     /// The process of this machine that trains the sweep, if there is one; one of another machine is an error.
     pub fn pool_process(&self) -> Result<Option<PoolProcess>> {
         let path = self.pool_file();
-        let Ok(mut lock) = File::open(&path) else { return Ok(None) };
-        if !matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)) {
-            return Ok(None);
-        }
-        let mut who = String::new();
-        lock.read_to_string(&mut who).map_err(Error::file("read", &path))?;
-        let signed = who.trim().strip_prefix("process ").and_then(|rest| rest.split_once(" on "));
-        let process = signed.and_then(|(number, machine)| Some((number.parse::<i32>().ok()?, machine)));
-        let Some((id, machine)) = process else {
+        let Some(owner) = lock::holder(&path) else { return Ok(None) };
+        let Some(owner) = owner else {
             let why = "does not say which process trains the sweep; accepted: stop it by hand";
             return Err(Error::content(path, why));
         };
-        if machine != host() {
-            let why = format!(
-                "the sweep is trained by process {id} on {machine}; accepted: this command on that machine"
-            );
-            return Err(Error::content(path, why));
+        // A number may belong to another process by now, or on another machine: nobody is stopped by mistake.
+        let me = Owner::this();
+        let here = owner.is_running(&me).or_else(|| {
+            // Systems without spaces of numbers, where the lock alone tells that it is running.
+            (owner.space.is_empty() && owner.shares_kernel(&me)).then_some(true)
+        });
+        match (here, i32::try_from(owner.process)) {
+            (Some(true), Ok(id)) => Ok(Some(PoolProcess { id, owner, path })),
+            (Some(false), _) => Ok(None),
+            _ => {
+                let why = format!("the sweep is trained by {owner}; accepted: this command on that machine");
+                Err(Error::content(path, why))
+            }
         }
-        Ok(Some(PoolProcess { id, lock, path }))
     }
 }
 
 impl PoolProcess {
     /// Waits until it has saved everything and ended: then its lock is free.
-    pub fn wait(&self) -> Result<()> {
-        self.lock.lock_shared().map_err(Error::file("lock", &self.path))
+    pub fn wait(&self) {
+        while lock::holder(&self.path) == Some(Some(self.owner.clone())) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! How far every point of a sweep is: from the run directories, and from the cluster where there is one.
 
 use super::folder::SweepFolder;
-use super::slurm::{self, Queued};
+use super::slurm::{self, Ended, JobNames, Queued};
 use crate::networks::runs::{self, LOG, RunProgress, RunStatus, last_lines};
 
 /// Lines of a failed point's log that are shown.
@@ -13,8 +13,8 @@ pub struct PointStatus {
     pub standing: RunProgress,
     /// Its task in the queue of a cluster.
     pub task: Option<Queued>,
-    /// How its last task on a cluster ended, where that is remembered.
-    pub ended: Option<String>,
+    /// How its last task on a cluster ended, where accounts are kept.
+    pub ended: Option<Ended>,
 }
 
 impl PointStatus {
@@ -38,8 +38,8 @@ impl PointStatus {
         match (&self.standing.status, &self.task, &self.ended) {
             (RunStatus::Finished(_) | RunStatus::Running, ..) => self.standing.status.word().to_string(),
             (_, Some(task), _) => task.words(),
-            (RunStatus::Interrupted | RunStatus::NotBegun, None, Some(ended)) if ended != "COMPLETED" => {
-                format!("{} ({})", self.standing.status.word(), ended.to_lowercase())
+            (RunStatus::Interrupted | RunStatus::NotBegun, None, Some(ended)) if !ended.is_complete() => {
+                format!("{} ({})", self.standing.status.word(), ended.words())
             }
             (state, ..) => state.word().to_string(),
         }
@@ -51,12 +51,12 @@ pub fn survey(folder: &SweepFolder) -> (Vec<PointStatus>, Vec<String>) {
     let mut notes = Vec::new();
     let (mut tasks, mut ended) = (None, Default::default());
     if slurm::was_submitted(&folder.dir) {
-        let name = slurm::job_name(folder);
-        match slurm::queued(&name) {
+        let names = JobNames::of(folder);
+        match slurm::queued(&names) {
             Ok(found) => tasks = found,
             Err(error) => notes.push(error.to_string()),
         }
-        ended = slurm::ended(&name);
+        ended = slurm::ended(&names);
     }
     let points = folder.sweep.points.iter().enumerate();
     let seen = points.map(|(i, point)| PointStatus {
@@ -75,10 +75,11 @@ pub fn abandoned(seen: &[PointStatus]) -> Vec<usize> {
     (0..seen.len()).filter(|&i| !held(&seen[i])).collect()
 }
 
-/// A point with the last lines of its logs.
-pub fn story(folder: &SweepFolder, point: usize) -> String {
+/// A point with how its last task ended, where accounts are kept, and the last lines of its logs.
+pub fn story(folder: &SweepFolder, point: usize, seen: &PointStatus) -> String {
     let dir = folder.point_dir(point);
     let mut text = format!("{} ({}):", folder.label(point), dir.display());
+    text.extend(seen.ended.iter().map(|ended| format!("\n    {}", ended.story())));
     let job = slurm::newest_log(&folder.dir, point);
     for log in std::iter::once(dir.join(LOG)).chain(job) {
         let lines = last_lines(&log, LINES);

@@ -3,30 +3,39 @@
 use std::path::Path;
 
 use super::super::plan::Slurm;
+use super::arrays::Array;
+use super::names::log_pattern;
 
 /// Seconds before the time limit at which tasks are told, when nobody says.
 const GRACE: u32 = 120;
 
+/// One array among those of a sweep.
+pub(super) struct Job<'a> {
+    /// What it is called.
+    pub name: String,
+    /// Its tasks.
+    pub array: &'a Array,
+    /// Tasks at once.
+    pub throttle: Option<u32>,
+    /// The job that it waits for.
+    pub after: Option<&'a str>,
+}
+
 /// The arguments of sbatch; the author's own come last and so have the last word.
-pub(super) fn directives(
-    slurm: &Slurm,
-    name: &str,
-    left: &[usize],
-    throttle: Option<u32>,
-    logs: &Path,
-) -> Vec<String> {
-    let throttle = throttle.map_or(String::new(), |n| format!("%{n}"));
+pub(super) fn directives(slurm: &Slurm, job: &Job, logs: &Path) -> Vec<String> {
+    let throttle = job.throttle.map_or(String::new(), |n| format!("%{n}"));
     // % begins a pattern in the names of logs.
     let logs = logs.to_string_lossy().replace('%', "%%");
     let mut all = vec![
         "--parsable".to_string(),
-        format!("--job-name={name}"),
-        format!("--array={}{throttle}", array(left)),
-        format!("--output={logs}/%A_%a.txt"),
+        format!("--job-name={}", job.name),
+        format!("--array={}{throttle}", ranges(&job.array.tasks)),
+        format!("--output={logs}/{}", log_pattern(job.array.first)),
         "--open-mode=append".into(),
         "--requeue".into(),
         format!("--signal=B:USR1@{}", grace(slurm)),
     ];
+    all.extend(job.after.map(|job| format!("--dependency=afterany:{job}")));
     let mut option = |name: &str, value: Option<String>| {
         all.extend(value.map(|value| format!("--{name}={value}")));
     };
@@ -47,7 +56,7 @@ fn grace(slurm: &Slurm) -> u32 {
 }
 
 /// A time limit as SLURM reads it: `30`, `30:00`, `4:00:00`, `2-12`, `2-12:30`, `2-12:30:00`.
-fn seconds(text: &str) -> Option<u32> {
+pub(super) fn seconds(text: &str) -> Option<u32> {
     let (days, rest) = text.split_once('-').map_or((None, text), |(days, rest)| (Some(days), rest));
     let parts = rest.split(':').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>()?;
     let of = |hours: u32, minutes: u32, seconds: u32| {
@@ -65,13 +74,13 @@ fn seconds(text: &str) -> Option<u32> {
     }
 }
 
-/// Points as sbatch writes arrays: `0-3,7,9-10`.
-pub(super) fn array(points: &[usize]) -> String {
+/// Numbers as sbatch writes arrays: `0-3,7,9-10`.
+pub(super) fn ranges(numbers: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for &point in points {
+    for &number in numbers {
         match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == point => *last = point,
-            _ => ranges.push((point, point)),
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
         }
     }
     let text = |(first, last): &(usize, usize)| {
@@ -86,8 +95,8 @@ mod tests {
 
     #[test]
     fn arrays_are_written_short() {
-        assert_eq!(array(&[0, 1, 2, 3, 7, 9, 10]), "0-3,7,9-10");
-        assert_eq!(array(&[5]), "5");
+        assert_eq!(ranges(&[0, 1, 2, 3, 7, 9, 10]), "0-3,7,9-10");
+        assert_eq!(ranges(&[5]), "5");
     }
 
     #[test]
@@ -106,11 +115,12 @@ mod tests {
             directives: vec!["--partition=long".into()],
             ..Slurm::default()
         };
-        let all = directives(&slurm, "n", &[0, 1], Some(2), Path::new("/a b/50%"));
-        assert!(
-            all.contains(&"--array=0-1%2".to_string())
-                && all.contains(&"--output=/a b/50%%/%A_%a.txt".to_string())
-        );
+        let array = Array { first: 4, tasks: vec![0, 1] };
+        let job = Job { name: "n".into(), array: &array, throttle: Some(2), after: Some("7") };
+        let all = directives(&slurm, &job, Path::new("/a b/50%"));
+        for one in ["--array=0-1%2", "--output=/a b/50%%/%A_%a+4.txt", "--dependency=afterany:7"] {
+            assert!(all.contains(&one.to_string()), "{one}: {all:?}");
+        }
         assert_eq!(all.last().unwrap(), "--partition=long");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::ask;
+use super::names::JobNames;
 use crate::error::Result;
 
 /// A task in the queue.
@@ -30,19 +31,21 @@ impl Queued {
     }
 }
 
-/// The tasks with a job's name that are queued or running, by their points; `None` where there is no SLURM.
-pub fn queued(name: &str) -> Result<Option<HashMap<usize, Queued>>> {
-    let arguments = ["--noheader", "--array", &format!("--name={name}"), "--format=%i|%T|%r"];
-    Ok(ask("squeue", &arguments)?.map(|text| parse_queue(&text)))
+/// The tasks of a sweep that are queued or running, by their points; `None` where there is no SLURM.
+pub fn queued(names: &JobNames) -> Result<Option<HashMap<usize, Queued>>> {
+    let arguments = ["--noheader", "--array", &format!("--name={}", names.list()), "--format=%i|%j|%T|%r"];
+    Ok(ask("squeue", &arguments)?.map(|text| parse_queue(&text, names)))
 }
 
 /// What `squeue` says, by points; lines that are none are passed over.
-pub fn parse_queue(text: &str) -> HashMap<usize, Queued> {
+pub fn parse_queue(text: &str, names: &JobNames) -> HashMap<usize, Queued> {
     let mut found = HashMap::new();
     for line in text.lines() {
-        let mut parts = line.trim().splitn(3, '|');
-        let (Some(id), Some(state)) = (parts.next(), parts.next()) else { continue };
-        let Some(point) = point(id) else { continue };
+        let mut parts = line.trim().splitn(4, '|');
+        let (Some(id), Some(name), Some(state)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        let &[point] = &names.points(name, id)[..] else { continue };
         let task = Queued {
             id: id.to_string(),
             state: state.to_string(),
@@ -56,38 +59,12 @@ pub fn parse_queue(text: &str) -> HashMap<usize, Queued> {
     found
 }
 
-/// How the last task of each point ended, where accounting remembers: `OUT_OF_MEMORY`, `TIMEOUT`, ….
-pub fn ended(name: &str) -> HashMap<usize, String> {
-    let arguments = [
-        "--noheader",
-        "--parsable2",
-        "--allocations",
-        "--array",
-        "--starttime=now-60days",
-        &format!("--name={name}"),
-        "--format=JobID,State",
-    ];
-    // Many clusters keep no accounts; what they would say is only a comfort.
-    ask("sacct", &arguments).ok().flatten().map(|text| parse_accounts(&text)).unwrap_or_default()
-}
-
-/// What `sacct` says, by points: the last word counts.
-pub fn parse_accounts(text: &str) -> HashMap<usize, String> {
-    let lines = text.lines().filter_map(|line| line.split_once('|'));
-    let word = |state: &str| state.split_whitespace().next().unwrap_or_default().to_string();
-    lines.filter_map(|(id, state)| Some((point(id)?, word(state)))).collect()
-}
-
-/// The point of a task, from `12_3`.
-fn point(id: &str) -> Option<usize> {
-    id.trim().split_once('_')?.1.parse().ok()
-}
-
-/// Cancels all tasks with a job's name; says how many there were.
-pub fn cancel(name: &str) -> Result<usize> {
-    let Some(tasks) = queued(name)? else { return Ok(0) };
+/// Cancels all tasks of a sweep, of however many arrays; says how many there were.
+pub fn cancel(names: &JobNames) -> Result<usize> {
+    let Some(tasks) = queued(names)? else { return Ok(0) };
     if !tasks.is_empty() {
-        ask("scancel", &[&format!("--name={name}")])?;
+        // scancel takes one name at a time, and finds nothing wrong with one that has no tasks any more.
+        names.each().try_for_each(|name| ask("scancel", &[&format!("--name={name}")]).map(|_| ()))?;
     }
     Ok(tasks.len())
 }
@@ -133,21 +110,15 @@ mod tests {
     #[test]
     fn queues_are_read() {
         let found = parse_queue(
-            "12_0|PENDING|Resources\n12_1|RUNNING|None\n15_1|PENDING|BeginTime\n13|RUNNING|None\n",
+            "12_0|x|PENDING|Resources\n12_1|x|RUNNING|None\n15_1|x|PENDING|BeginTime\n13|x|RUNNING|None\n\
+             16_1|x+1001|PENDING|Dependency\n17_5|y|RUNNING|None\n",
+            &JobNames::named("x"),
         );
-        assert_eq!(found.len(), 2);
+        assert_eq!(found.len(), 3);
+        assert_eq!(found[&1002].words(), "queued (Dependency)");
         assert_eq!(found[&1].id, "12_1");
         assert_eq!(found[&0].words(), "queued");
         let held = Queued { id: "1_1".into(), state: "PENDING".into(), reason: "JobHeldUser".into() };
         assert_eq!(held.words(), "queued (JobHeldUser)");
-    }
-
-    #[test]
-    fn the_last_word_of_the_accounts_counts() {
-        let found =
-            parse_accounts("12_0|TIMEOUT\n12_1|CANCELLED by 1000\n12_[2-3]|PENDING\n14_0|COMPLETED\n");
-        assert_eq!(found[&0], "COMPLETED");
-        assert_eq!(found[&1], "CANCELLED");
-        assert_eq!(found.len(), 2);
     }
 }
