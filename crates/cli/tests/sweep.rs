@@ -77,7 +77,7 @@ fn points_are_ordinary_runs_with_the_same_bits_however_they_are_trained() {
 #[cfg(unix)]
 #[test]
 fn a_cancelled_sweep_and_a_killed_one_go_on_and_end_with_the_same_bits() {
-    let plan = PLAN.replace("training.steps = 60", "training.steps = 1200\ntraining.checkpoint_every = 50");
+    let plan = PLAN.replace("training.steps = 60", "training.steps = 3000\ntraining.checkpoint_every = 50");
     let straight = planned(&plan);
     done(straight.path(), "sweep plan.toml");
     let dir = planned(&plan);

@@ -203,7 +203,7 @@ fn bad_experiments_get_one_clear_sentence() {
         ("rate = 1e-3", "rate = -1", &["training.rate", "-1", "above 0"]),
         ("rate = 1e-3", "rat = 1e-3", &["rat", "line"]),
         ("heads = 2", "heads = 3", &["network.heads", "3", "divisor"]),
-        ("positions = 12", "positions = 8", &["network.positions", "8", "at least 12"]),
+        ("positions = 12", "positions = 8", &["network.positions", "8", "12 (two per point)"]),
         ("kind = \"gpt2\"", "kind = \"gpt3\"", &["gpt3"]),
         ("function = \"linear\"", "function = \"lineer\"", &["did you mean linear"]),
         ("steps = 400", "steps = 0", &["training.steps"]),

@@ -135,14 +135,14 @@ impl Asker {
 
     /// Takes the kernel's lock. Who only looks holds it for a moment, which is waited for.
     fn ask_kernel(&self, file: &File) -> Kernel {
-        const TRIES: u32 = 20;
+        const TRIES: u32 = 10;
         if !self.kernel {
             return Kernel::Absent;
         }
         for _ in 0..TRIES {
             match file.try_lock() {
                 Ok(()) => return Kernel::Ours,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(50)),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(20)),
                 Err(TryLockError::Error(_)) => return Kernel::Absent,
             }
         }

@@ -176,7 +176,8 @@ fn linear_label(value: f64, step: f64, size: f64) -> String {
             format!("{mantissa}×{}", power_of_ten(power as i32))
         };
     }
-    let decimals = (-(step * 1.0001).log10().floor()).max(0.0) as usize;
+    // more than seventeen say nothing about a double, and a step of 0 would ask for endlessly many
+    let decimals = (-(step * 1.0001).log10().floor()).clamp(0.0, 17.0) as usize;
     let text = format!("{:.decimals$}", value.abs());
     let zero = text.bytes().all(|b| matches!(b, b'0' | b'.'));
     if value < 0.0 && !zero { format!("−{text}") } else { text }

@@ -164,7 +164,7 @@ fn one_process_at_a_time_and_no_lock_is_left() {
 fn a_folder_whose_first_list_was_half_written_is_still_ours_to_write() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("out");
-    put(&target, ".iclab-files.7.part", "# What iclab");
+    put(&target, &format!(".iclab-files.{}-7.part", engine::host::machine_tag()), "# What iclab");
     put(&target, ".iclab-new/index.html", "1");
     write(&target, &FIRST, "2");
     assert_eq!(seen(&target), pairs(&FIRST.map(|name| (name, "2"))));
