@@ -1,4 +1,4 @@
-//! Dense linear algebra on small row-major slices: hot loops by hand, decompositions by `nalgebra`.
+//! Dense linear algebra on small row-major slices: hot loops and eigenvalues by hand, other decompositions by `nalgebra`.
 //!
 //! Matrices are `&[f64]` of length rows × columns. The hot loops are compiled twice, plainly and with AVX2 and
 //! fused multiply-add, chosen at run time by `vectorised`, and once for each size that matters, so that a matrix
