@@ -14,7 +14,7 @@ const MOST_TIME: Duration = Duration::from_secs(5);
 const LONGEST: usize = 2_000;
 
 /// Every reader of outside bytes, with its share of all cases in thousandths.
-pub const READERS: [(&str, u64); 25] = [
+pub const READERS: [(&str, u64); 26] = [
     ("pickle", 200),
     ("pickle-opcodes", 100),
     ("pt", 80),
@@ -24,7 +24,8 @@ pub const READERS: [(&str, u64); 25] = [
     ("network-json", 20),
     ("npz-prompts", 80),
     ("npz-predictions", 50),
-    ("predictions", 30),
+    ("predictions", 20),
+    ("patches", 10),
     ("construction", 30),
     ("read-outs", 30),
     ("experiment", 50),

@@ -10,6 +10,7 @@ use lab::findings::{Chapter, Claim, Counts, Findings, Kind, Verdict};
 use lab::learners::Unit;
 use lab::networks::models::{Card, NETWORKS, Networks, Recipe};
 use lab::networks::{NetworkSpec, Weights};
+use lab::patching::{Part, Patched, Place};
 use lab::probe::{self, LoadedProbe, Options, Probed, ReadPoint};
 use lab::registry::Id;
 use lab::{Learner, Progress, Prompts, Questions, Result, Seed, Steps, Task, Trajectory, solvers};
@@ -102,15 +103,15 @@ impl Networks for Cast {
     /// A real network, as small as can be and not trained: parts of it can be ablated.
     fn opened(&self, _: &str, _: Progress) -> Result<LoadedProbe> {
         let spec = probe::usual_task(20);
-        let network =
-            toml::from_str::<NetworkSpec>("kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8").unwrap();
-        let network = network.build(spec.dim, spec.points)?;
-        let layout = network.layout();
-        let weights = Weights::new(network, layout.initial(&Seed(0)));
         let task = spec.build()?;
         let options = Options { prompts: Some(8), held_out: 8, ..Options::default() };
-        let probed = Probed::fit_with("tiny".into(), Arc::new(weights), &task, Seed(0), &options, &|_| ())?;
+        let weights = Arc::new(tiny()?);
+        let probed = Probed::fit_with("tiny".into(), weights, &task, Seed(0), &options, &|_| ())?;
         Ok(LoadedProbe { probed, task: spec, seed: 0, saved: None, unfinished: None, notes: vec![] })
+    }
+
+    fn patched(&self, _: &str, pair: [&Prompts; 2], _: Progress) -> Result<Patched> {
+        Patched::of(&tiny()?, pair, Part::Stream, &Place::ROLES)
     }
 
     fn checkpoints(&self, _: &str, _: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
@@ -120,6 +121,15 @@ impl Networks for Cast {
         let growing: [(u64, &'static [u64]); 3] = [(1, &[0, 0, 1]), (10, &[0, 2, 5]), (100, &[2, 10, 18])];
         Ok(growing.into_iter().map(moment).collect())
     }
+}
+
+/// The first weights of a Transformer.
+fn tiny() -> Result<Weights> {
+    let spec = probe::usual_task(20);
+    let network = "kind = \"gpt2\"\nlayers = 2\nheads = 2\nwidth = 8";
+    let network = toml::from_str::<NetworkSpec>(network).unwrap().build(spec.dim, spec.points)?;
+    let layout = network.layout();
+    Ok(Weights::new(network, layout.initial(&Seed(0))))
 }
 
 fn like_newton() -> StandIn {

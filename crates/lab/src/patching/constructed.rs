@@ -70,18 +70,11 @@ impl Maps {
     /// How far the answers of a construction follow donors, by role.
     pub fn of_construction(construction: &Construction, pair: [&Prompts; 2], seed: Seed) -> Result<Maps> {
         let patched = Patched::of_construction(construction, pair, &Place::ROLES)?;
-        Ok(Maps::of_patched(&patched, Part::Stream, Place::ROLES.to_vec(), pair[0], seed))
+        Ok(Maps::of_patched(&patched, Part::Stream, Place::ROLES.to_vec(), pair[0].points() - 1, seed))
     }
 
-    /// Maps of answers that were patched at these places.
-    pub fn of_patched(
-        patched: &Patched,
-        part: Part,
-        places: Vec<Place>,
-        prompts: &Prompts,
-        seed: Seed,
-    ) -> Maps {
-        let (pairs, prompts) = (prompts.points() - 1, prompts.count());
-        Maps { part, places, follows: patched.follows(seed), pairs, prompts }
+    /// Maps of answers after so many pairs that were patched at these places.
+    pub fn of_patched(patched: &Patched, part: Part, places: Vec<Place>, pairs: usize, seed: Seed) -> Maps {
+        Maps { part, places, follows: patched.follows(seed), pairs, prompts: patched.base.len() }
     }
 }

@@ -82,20 +82,33 @@ impl Patched {
         }
     }
 
+    /// Of the first prompts alone.
+    pub(super) fn head(&self, count: usize) -> Patched {
+        let cut = |all: &Vec<f64>| all[..count].to_vec();
+        let patched = self.patched.iter().map(|layer| layer.iter().map(cut).collect()).collect();
+        Patched { base: cut(&self.base), donor: cut(&self.donor), patched }
+    }
+
     /// How far the answers follow, with intervals over resampled prompts.
     pub fn follows(&self, seed: Seed) -> Vec<Vec<Estimate>> {
-        let of = |patched: &Vec<f64>| {
-            bootstrap(seed, self.base.len(), |chosen| {
-                let (mut along, mut whole) = (0.0, 0.0);
-                for &b in chosen {
-                    let way = self.donor[b] - self.base[b];
-                    along += (patched[b] - self.base[b]) * way;
-                    whole += way * way;
-                }
-                along / whole
-            })
-        };
+        let of = |patched: &Vec<f64>| bootstrap(seed, self.base.len(), |chosen| self.along(patched, chosen));
         self.patched.iter().map(|layer| layer.iter().map(of).collect()).collect()
+    }
+
+    /// How far the answers to some of the prompts follow at one place, layer by layer.
+    pub fn share(&self, place: usize, chosen: &[usize]) -> Vec<f64> {
+        self.patched.iter().map(|layer| self.along(&layer[place], chosen)).collect()
+    }
+
+    /// Share of the way from the prompts' answers to the donors', by least squares.
+    fn along(&self, patched: &[f64], chosen: &[usize]) -> f64 {
+        let (mut along, mut whole) = (0.0, 0.0);
+        for &b in chosen {
+            let way = self.donor[b] - self.base[b];
+            along += (patched[b] - self.base[b]) * way;
+            whole += way * way;
+        }
+        along / whole
     }
 }
 
@@ -221,7 +234,7 @@ impl Maps {
         seed: Seed,
     ) -> Result<Maps> {
         let patched = Patched::on(device, weights, pair, part, &places)?;
-        Ok(Maps::of_patched(&patched, part, places, pair[0], seed))
+        Ok(Maps::of_patched(&patched, part, places, pair[0].points() - 1, seed))
     }
 
     /// The shares at one place, layer by layer from 1.

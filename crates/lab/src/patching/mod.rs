@@ -7,16 +7,19 @@
 //! ```text
 //! Donor (what differs) × Part (stream, attention, MLP) × Place (a role, or a token) → Maps { follows[layer][place] }
 //! maps: on the CPU, of each place the tokens that it can change     on_device: on a CUDA device, all places together
+//! recorded: what a network answered once, as a file
 //! ```
 
 mod constructed;
 mod maps;
 mod on_device;
 pub mod plan;
+mod recorded;
 mod shown;
 mod splice;
 
 pub use maps::{Maps, Patched};
+pub use recorded::{ASKED, PATCHED, RecordedPatches};
 pub use splice::{Splice, splices};
 
 use std::fmt;

@@ -14,7 +14,9 @@ use lab::data::prompts::{Prompts, Task};
 use lab::data::seed::Seed;
 use lab::learners::Learner;
 use lab::learners::recorded::Recorded;
-use lab::networks::Weights;
+use lab::networks::experiment::TaskSpec;
+use lab::networks::{NetworkSpec, Weights};
+use lab::patching::{Donor, RecordedPatches};
 use lab::probe::Probed;
 use lab::probe::saved::SavedReadOuts;
 use lab::solvers;
@@ -139,6 +141,31 @@ fn files_of_recorded_predictions() {
         found.trajectory(&prompts, &found.default_steps()).map(drop).map_err(said)
     };
     check_file(&reader("predictions", "predictions"), &path, |random| bend_entries(random, &good), read);
+}
+
+#[test]
+fn files_of_recorded_patches() {
+    let dir = folder();
+    let path = dir.path().join("patched.safetensors");
+    let task = TaskSpec { points: 11, ..tiny().task };
+    let mut network = tiny().network;
+    if let NetworkSpec::Gpt2 { positions, .. } = &mut network {
+        *positions = 22;
+    }
+    let network = network.build(task.dim, task.points).unwrap();
+    let params = network.layout().initial(&Seed(0));
+    let weights = Weights::new(network, params);
+    RecordedPatches::of(&weights, &task, &|_| ()).unwrap().write(&path).unwrap();
+    let good = std::fs::read(&path).unwrap();
+    let pair = Donor::Labels.pairs(&task.build().unwrap(), Seed(0), 3);
+    let read = |path: &std::path::Path| {
+        let found = RecordedPatches::read(path).map_err(said)?.find([&pair.0, &pair.1]);
+        if let Some(found) = found {
+            assert!(found.base.len() == 3 && found.patched.iter().flatten().all(|of| of.len() == 3));
+        }
+        Ok(())
+    };
+    check_file(&reader("patches", "patched"), &path, |random| bend_entries(random, &good), read);
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use engine::cpu::Runner;
 use engine::model::hooks::{Patch, Site, SiteKind, Tokens};
-use engine::model::networks::Mode;
+use engine::model::networks::{Gpt2Config, Mode, Network};
+use lab::networks::experiment::TaskSpec;
 use lab::networks::tokens;
-use lab::patching::{Donor, Part, Patched, Place};
+use lab::patching::{Donor, Part, Patched, Place, RecordedPatches};
 use lab::probe::{self, Ablation, Outputs, Probed, Replaced, Replacement, StandIns};
 use lab::{Learner, Prompts, Seed, Steps};
 
@@ -164,4 +165,25 @@ fn maps_are_what_whole_prompts_answer() {
     let beyond = Patched::of(&weights, [&prompts, &donors], Part::Stream, &[Place::Token(rows)]);
     let said = beyond.unwrap_err().to_string();
     assert!(said.contains(&format!("there is no token {rows}; accepted: 0 to {}", rows - 1)), "{said}");
+}
+
+#[test]
+fn recorded_patches_are_what_the_weights_answer() {
+    let spec = TaskSpec { function: "linear".into(), inputs: "gaussian".into(), dim: 3, points: 11 };
+    let network =
+        Gpt2Config { features: 3, positions: 22, width: 16, layers: 3, heads: 2, ..Default::default() };
+    let weights = shared::random(Network::Gpt2(network));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(RecordedPatches::FILE);
+    RecordedPatches::of(&weights, &spec, &|_| ()).unwrap().write(&path).unwrap();
+    let recorded = RecordedPatches::read(&path).unwrap();
+    let task = spec.build().unwrap();
+    let (prompts, donors) = Donor::Labels.pairs(&task, Seed(0), 16);
+    let live = Patched::of(&weights, [&prompts, &donors], Part::Stream, &Place::ROLES).unwrap();
+    let found = recorded.find([&prompts, &donors]).expect("the first of those that were asked");
+    assert_eq!((&found.base, &found.donor), (&live.base, &live.donor));
+    assert_eq!(found.patched, live.patched);
+    assert!(recorded.find([&donors, &prompts]).is_none(), "other prompts");
+    let (prompts, donors) = Donor::Labels.pairs(&task, Seed(1), 16);
+    assert!(recorded.find([&prompts, &donors]).is_none(), "another seed");
 }

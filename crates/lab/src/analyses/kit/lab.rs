@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory};
 use crate::networks::models::{Models, NETWORKS, Networks, Recipe};
+use crate::patching::{self, Donor, Maps, Part, Patched, Place};
 use crate::probe::{LoadedProbe, ReadPoint};
 use crate::solvers;
 use crate::stats::{Estimate, mean};
@@ -63,6 +64,7 @@ pub struct Lab {
     trajectories: Made<Trajectory>,
     questions: Made<Questions>,
     weights: Made<InducedWeights>,
+    patched: Made<Patched>,
     learners: Mutex<HashMap<String, Arc<dyn Learner>>>,
 }
 
@@ -83,6 +85,7 @@ impl Lab {
             trajectories: Mutex::default(),
             questions: Mutex::default(),
             weights: Mutex::default(),
+            patched: Mutex::default(),
             learners: Mutex::default(),
         }
     }
@@ -219,6 +222,21 @@ impl Lab {
             let questions = self.questions(data, count)?;
             (self.say)(&format!("induced weights of {learner} on {} prompts", questions.prompts.count()));
             induced_weights(&*found, &questions, steps)
+        })
+    }
+
+    /// How far the answers of a network follow donors after some pairs, by the role of the tokens whose residual stream is patched.
+    pub fn follows(&self, network: &str, data: &Data, donor: Donor, pairs: usize) -> Result<Maps> {
+        let patched = self.patched(network, data, donor, pairs)?;
+        Ok(Maps::of_patched(&patched, Part::Stream, Place::ROLES.to_vec(), pairs, self.seed))
+    }
+
+    /// The answers behind [`Lab::follows`].
+    pub fn patched(&self, network: &str, data: &Data, donor: Donor, pairs: usize) -> Result<Arc<Patched>> {
+        self.made(&self.patched, format!("{network} | {data:?} | {donor} | {pairs}"), || {
+            let task = Task::new(data.function, data.inputs, data.dim, pairs + 1)?;
+            let (prompts, donors) = donor.pairs(&task, self.seed, self.count.min(patching::PATCHED));
+            self.networks.patched(network, [&prompts, &donors], &self.say)
         })
     }
 

@@ -10,9 +10,10 @@ use crate::error::{Error, Result};
 use crate::findings::{Axis, Figure, LinesPanel, Series};
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
-use crate::networks::Weights;
 use crate::networks::experiment::Experiment;
 use crate::networks::runs::{self, CHECKPOINT, Metrics, PLAN};
+use crate::networks::{NetworkSpec, Weights};
+use crate::patching::RecordedPatches;
 use crate::probe::{self, Options};
 
 const METRICS: &str = "metrics.jsonl";
@@ -92,6 +93,7 @@ pub fn add(name: &str, source: Source, to: &Path, progress: Progress) -> Result<
             (format!("predictions of every layer on {RECORDED} prompts"), Box::new(recorded))
         }
     };
+    add_patches(run, to, &experiment, progress)?;
     add_checkpoints(run, to, &prompts.head(checkpoints::RECORDED, prompts.points()), progress)?;
     progress(&format!("judging {name} on {RECORDED} prompts"));
     let evaluation = Evaluation::of(&*learner, &prompts)?;
@@ -146,6 +148,21 @@ fn trained(run: &Path, even_unfinished: bool) -> Result<Card> {
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let bytes = std::fs::read(from).map_err(Error::file("read", from))?;
     std::fs::write(to, bytes).map_err(Error::file("write", to))
+}
+
+/// What a Transformer answers with its streams patched; other architectures have no residual stream.
+fn add_patches(run: &Path, to: &Path, experiment: &Experiment, progress: Progress) -> Result<()> {
+    let (from, file) = (run.join(RecordedPatches::FILE), to.join(RecordedPatches::FILE));
+    if from.is_file() {
+        return copy(&from, &file);
+    }
+    let is_transformer = matches!(experiment.network, NetworkSpec::Gpt2 { .. });
+    if !is_transformer || only_recorded(run) {
+        return Ok(());
+    }
+    // the weights as they are kept, where they are
+    let weights = if to.join(CHECKPOINT).is_file() { to } else { run };
+    RecordedPatches::of(&probe::load(weights)?.weights, &experiment.task, progress)?.write(&file)
 }
 
 /// Predictions on some prompts of the checkpoints that a run kept.

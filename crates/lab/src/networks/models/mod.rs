@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Progress;
+use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::files::is_remnant;
@@ -22,6 +23,7 @@ use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
 use crate::networks::experiment::Experiment;
 use crate::networks::runs::{CHECKPOINT, PLAN};
+use crate::patching::{Part, Patched, Place, RecordedPatches};
 use crate::probe::{self, LoadedNetwork, LoadedProbe, Options, Probed, ReadPoint};
 
 pub use add::{Added, Form, Source, add};
@@ -80,6 +82,9 @@ pub trait Networks: Send + Sync {
 
     /// The network itself, to take parts out of it.
     fn opened(&self, name: &str, progress: Progress) -> Result<LoadedProbe>;
+
+    /// Its answers with the residual stream before each layer taken from donors, at each of [`Place::ROLES`].
+    fn patched(&self, name: &str, pair: [&Prompts; 2], progress: Progress) -> Result<Patched>;
 
     /// The network at checkpoints of its training, with the steps taken by then; none when nothing was kept.
     fn checkpoints(&self, name: &str, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>>;
@@ -177,6 +182,22 @@ impl Networks for Models {
         let opened = self.find(name)?.probe(None, &Options::default(), progress)?;
         opened.notes.iter().for_each(|note| progress(note));
         Ok(opened)
+    }
+
+    fn patched(&self, name: &str, pair: [&Prompts; 2], progress: Progress) -> Result<Patched> {
+        let dir = self.checked(name)?;
+        let file = dir.join(RecordedPatches::FILE);
+        if file.is_file()
+            && let Some(found) = RecordedPatches::read(&file)?.find(pair)
+        {
+            return Ok(found);
+        }
+        if only_recorded(&dir) {
+            let why = "holds no answers to these prompts with these donors; accepted: those of seed 0, or a network with weights";
+            return Err(Error::content(file, why));
+        }
+        progress(&format!("patching {name}"));
+        Patched::of(&self.find(name)?.weights, pair, Part::Stream, &Place::ROLES)
     }
 
     fn checkpoints(&self, name: &str, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>> {

@@ -1,11 +1,12 @@
 //! N11: which candidate does what a trained network does inside? Where labels live and what the states hold, of Transformers
 //! built by hand and then of trained ones.
 
-use super::n10_where_labels_live::{NETWORKS, PAIRS, maps};
+use super::n10_where_labels_live::PAIRS;
 use super::n11_recursive::{Recursive, order};
 use super::n11_splices::spliced;
 use super::n11_tests::{Inside, MARGIN, TESTS, cell, measured_cell, verdict};
 use crate::analyses::kit::prelude::*;
+use crate::analyses::kit::setting::{NOISY, ONE_HEAD, SKEWED};
 use crate::constructions::{
     Constructed, Construction, Recipe, Start, Variant, build, build_causal, label_bound, step_limit,
 };
@@ -45,6 +46,15 @@ const PATCHED: usize = 16;
 const EXACT: f64 = 0.99;
 /// The reference algorithm: its iterations are what a layer is worth.
 pub(super) const NEWTON: &str = "newton:start=identity";
+
+/// The networks whose states are read, which takes weights: names in ids and in words. The second is of another recipe and seed.
+const NETWORKS: [(&str, &str, Setting); 5] = [
+    ("r1", "R1", ISOTROPIC),
+    ("r1-muon", "R1 by Muon", Setting { network: "r1-seed1", ..ISOTROPIC }),
+    ("r2", "R2", SKEWED),
+    ("r3", "R3", NOISY),
+    ("r4", "R4", ONE_HEAD),
+];
 
 /// What the candidate of [`Recursive`] is called.
 const RECURSIVE: &str = "recursive least squares";
@@ -288,7 +298,7 @@ fn states_of(lab: &Lab, weights: &Weights, setting: &Setting) -> Result<States> 
 }
 
 fn inside_of(lab: &Lab, setting: &Setting) -> Result<(States, Inside)> {
-    let labels = maps(lab, setting, Donor::Labels, PAIRS)?;
+    let labels = lab.follows(setting.network, &setting.data, Donor::Labels, PAIRS)?;
     lab.say(&format!("reading the states of {}", setting.network));
     let states = states_of(lab, lab.opened(setting.network)?.probed.weights(), setting)?;
     let inside = Inside::of(&labels, &states);

@@ -1,7 +1,7 @@
 //! N11, the candidate that reads labels one after the other: recursive least squares on innovations; and the order in which a
 //! network reads them.
 
-use super::n10_where_labels_live::PAIRS;
+use super::n10_where_labels_live::{PAIRS, halfway};
 use super::n11_candidates::{BUILT, NEWTON, READ_BUILT, options};
 use super::n11_tests::{Inside, MARGIN, Says, Test, verdict};
 use crate::analyses::kit::prelude::*;
@@ -56,7 +56,7 @@ impl Recursive {
         let patched =
             |places: &[Place]| Patched::of_streams(&construction, [&prompts, &donors], places, read);
         let labels = patched(&Place::ROLES)?;
-        let labels = Maps::of_patched(&labels, Part::Stream, Place::ROLES.to_vec(), &prompts, lab.seed);
+        let labels = Maps::of_patched(&labels, Part::Stream, Place::ROLES.to_vec(), pairs, lab.seed);
         let (late, _) = lateness(&patched(&thirds(pairs))?, lab.seed);
         // two thirds of the layers, were there news in every label: without noise there is none after as many pairs as dimensions
         note.claim("rls-order", late, Bound::None)
@@ -90,21 +90,9 @@ fn thirds(pairs: usize) -> [Place; 3] {
 /// all layers; and how far answers follow each third, layer by layer.
 fn lateness(found: &Patched, seed: Seed) -> (Estimate, [Vec<f64>; 3]) {
     let layers = found.patched.len();
-    let curve = |third: usize, chosen: &[usize]| -> Vec<f64> {
-        let way = |b: usize| found.donor[b] - found.base[b];
-        let whole: f64 = chosen.iter().map(|&b| way(b) * way(b)).sum();
-        let along = |layer: &Vec<Vec<f64>>| -> f64 {
-            chosen.iter().map(|&b| (layer[third][b] - found.base[b]) * way(b)).sum()
-        };
-        found.patched.iter().map(|layer| along(layer) / whole).collect()
-    };
-    let half = |curve: &[f64]| -> f64 {
-        let below = curve.iter().position(|v| *v < curve[0] / 2.0).unwrap_or(curve.len() - 1).max(1);
-        let (above, at) = (curve[below - 1], curve[below]);
-        below as f64 + ((above - curve[0] / 2.0) / (above - at)).clamp(0.0, 1.0)
-    };
+    let curve = |third: usize, chosen: &[usize]| found.share(third, chosen);
     let late = bootstrap(seed, found.base.len(), |chosen| {
-        (half(&curve(2, chosen)) - half(&curve(0, chosen))) / layers as f64
+        (halfway(&curve(2, chosen)) - halfway(&curve(0, chosen))) / layers as f64
     });
     let everyone: Vec<usize> = (0..found.base.len()).collect();
     (late, [0, 1, 2].map(|third| curve(third, &everyone)))
