@@ -7,5 +7,6 @@ use engine::cuda::{Precision, checks};
 fn main() -> ExitCode {
     let suites = Precision::ALL.into_iter().map(|(precision, name)| (name, checks::suite(precision)));
     let checks = suites.flat_map(|(name, suite)| suite.into_iter().map(move |check| (name.into(), check)));
-    checks::run_as_tests(checks)
+    let memory = checks::memory().into_iter().map(|check| ("memory".into(), check));
+    checks::run_as_tests(memory.chain(checks))
 }

@@ -19,7 +19,8 @@ use crate::output;
 ///
 /// That activations are read and patched rightly is checked on the CPU. Without a CUDA device it says what is missing. With
 /// one it compares every kernel with a plain reference, activations patched there and every sampler's prompts with the
-/// CPU's, whole training runs with the CPU's, and times a step.
+/// CPU's, whole training runs with the CPU's, and times a step. While these are compared, every buffer on the device has
+/// guard regions around it, which must stay intact.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab doctor\n  iclab doctor --device 1 --json\n\n\
                         Exit code: 0 all is well (also without a GPU), 1 a check fails, 2 an error.")]
@@ -41,7 +42,7 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
             if count == 0 { "none, there is no CUDA device".into() } else { format!("0 to {}", count - 1) };
         return Err(Error::Usage(format!("--device {}; accepted: {accepted}", args.device)));
     }
-    let mut page = Page { quiet: args.json, checks: Vec::new(), failed: 0 };
+    let mut page = Page { quiet: args.json, checks: Vec::new(), failed: 0, guarded: 0 };
     page.row("iclab", env!("CARGO_PKG_VERSION"));
     page.row("CPU", &format!("{}; {}", output::machine(), machine::vector_features().join(", ")));
     let mut record = json!({
@@ -63,6 +64,8 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
         Ok(device) => {
             record["cuda"] = machine::devices(&page, count, args.device, &device)?;
             page.check_all(&device);
+            page.line(&format!("\nguard regions: {} intact", counted(page.guarded, "buffer", "buffers")));
+            record["guards"] = json!({"intact": page.guarded});
             record["speed"] = speed::measure(&page, &device);
         }
     }
@@ -84,6 +87,8 @@ struct Page {
     quiet: bool,
     checks: Vec<Value>,
     failed: usize,
+    /// Device buffers whose guards are intact.
+    guarded: usize,
 }
 
 const NAME: usize = 44;
@@ -131,6 +136,7 @@ impl Page {
         let note = why.map_or(String::new(), |why| format!(": {why}"));
         let width = NAME - 2;
         self.line(&format!("  {name:<width$} {error:>12} {tolerance:>10}  {word}{note}"));
+        self.guarded += outcome.guarded;
         self.failed += usize::from(matches!(outcome.verdict, Err(Failure::Failed(_))));
         self.checks.push(json!({
             "group": group, "name": name, "verdict": word, "why": why, "worst": worst.map(|w| &w.name),

@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use cudarc::driver::CudaStream;
 
+use super::buffer::DeviceBuffer;
 use super::compiler::cache_directory;
 use super::device::{Device, DeviceInfo};
 use super::error::{CudaError, driver};
 use super::matmul::{Matmul, WORKSPACE};
-use super::memory::{DeviceMemory, Pointer};
+use super::memory::DeviceMemory;
 use crate::model::checkpoint::write_whole;
 
 /// cuBLASLt's own, opaque description of an algorithm.
@@ -68,8 +69,8 @@ fn parse(line: &str) -> Option<(String, Algorithm)> {
 /// A stream and a workspace to time matmuls on.
 pub(crate) struct Timer {
     stream: Arc<CudaStream>,
-    workspace: Pointer,
-    _memory: DeviceMemory,
+    workspace: DeviceBuffer<u8>,
+    memory: DeviceMemory,
 }
 
 /// Made when the first matmul is timed.
@@ -82,9 +83,9 @@ impl Device {
         const REPEATS: usize = 10;
         if self.timer.get().is_none() {
             let stream = self.stream()?;
-            let mut memory = DeviceMemory::new(stream.clone());
-            let workspace = memory.zeros(WORKSPACE)?;
-            let _ = self.timer.set(Mutex::new(Timer { stream, workspace, _memory: memory }));
+            let mut memory = DeviceMemory::new(self, stream.clone());
+            let workspace = memory.zeros("workspace of timings", WORKSPACE)?;
+            let _ = self.timer.set(Mutex::new(Timer { stream, workspace, memory }));
         }
         let timer = self.timer.get().expect("made above").lock().unwrap_or_else(|e| e.into_inner());
         let flags = Some(cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT);
@@ -102,6 +103,13 @@ impl Device {
             best = best.min(start.elapsed_ms(&end).map_err(driver("read a timer"))? / REPEATS as f32);
         }
         Ok(best)
+    }
+
+    /// Looks at the guards of the workspace, which stays where it is.
+    pub(crate) fn verify_timer(&self) {
+        if let Some(timer) = self.timer.get() {
+            self.guards.file(timer.lock().unwrap_or_else(|e| e.into_inner()).memory.verify());
+        }
     }
 }
 

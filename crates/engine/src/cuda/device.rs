@@ -11,6 +11,7 @@ use cudarc::{driver, nvrtc};
 use super::autotune::{AutotuneCache, LazyTimer};
 use super::compiler::Precompiled;
 use super::error::{CudaError, blas, driver as failed};
+use super::guards::{GuardReport, Guards};
 
 /// What a GPU is.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +43,7 @@ pub struct Device {
     pub(crate) autotune: AutotuneCache,
     pub(crate) timer: LazyTimer,
     pub(crate) precompiled: Precompiled,
+    pub(crate) guards: Arc<Guards>,
     preparing: Mutex<()>,
 }
 
@@ -123,8 +125,18 @@ impl Device {
         let blas = lt::create_handle().map_err(blas("create a handle"))?;
         let (autotune, timer, precompiled) =
             (AutotuneCache::read(&info), LazyTimer::new(), Precompiled::default());
-        let preparing = Mutex::new(());
-        Ok(Arc::new(Device { context, blas, info, shared_memory, autotune, timer, precompiled, preparing }))
+        let (guards, preparing) = (Arc::new(Guards::default()), Mutex::new(()));
+        Ok(Arc::new(Device {
+            context,
+            blas,
+            info,
+            shared_memory,
+            autotune,
+            timer,
+            precompiled,
+            guards,
+            preparing,
+        }))
     }
 
     /// Whether it is a Hopper GPU, with wgmma and programmatic dependent launch.
@@ -141,6 +153,16 @@ impl Device {
     /// tolerates no synchronisation of the whole device beside it.
     pub(crate) fn preparing(&self) -> MutexGuard<'_, ()> {
         self.preparing.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Does some work with guards around every buffer that it makes; also says what became of them.
+    pub(crate) fn guarded<T>(&self, work: impl FnOnce() -> T) -> (T, GuardReport) {
+        self.guards.switch(true);
+        let done = work();
+        self.guards.switch(false);
+        // Buffers of the work are gone, but for the workspace that matmuls are timed with.
+        self.verify_timer();
+        (done, self.guards.take())
     }
 
     /// Waits until everything given to the device is done.

@@ -4,6 +4,9 @@ use cudarc::cublaslt::result::CublasError;
 use cudarc::driver::DriverError;
 use thiserror::Error;
 
+use super::buffer::BufferError;
+use super::guards::Side;
+
 /// A GPU that cannot be used, or that failed.
 #[derive(Debug, Error)]
 pub enum CudaError {
@@ -48,6 +51,23 @@ pub enum CudaError {
         name: String,
         /// The compiler's words.
         log: String,
+    },
+    /// A device buffer is too short for what is asked of it, or of another type.
+    #[error(transparent)]
+    Buffer(#[from] BufferError),
+    /// Something was written beyond the end of a buffer, or before its start.
+    #[error(
+        "the guard {side} the device buffer '{buffer}' of {bytes} bytes was overwritten, {offset} bytes from it"
+    )]
+    Overrun {
+        /// Which buffer.
+        buffer: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// Which of its guards.
+        side: Side,
+        /// Bytes between the buffer and the nearest byte that was overwritten.
+        offset: usize,
     },
     /// A buffer handed in does not fit the network.
     #[error(transparent)]

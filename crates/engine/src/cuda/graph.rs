@@ -11,11 +11,12 @@ use cudarc::driver::sys::{
 };
 use cudarc::driver::{CudaEvent, CudaFunction, CudaGraph, CudaStream};
 
+use super::buffer::{DeviceBuffer, Pointer};
 use super::compiler::Kernels;
 use super::device::Device;
 use super::error::{CudaError, driver};
 use super::matmul::{Matmul, WORKSPACE};
-use super::memory::{DeviceMemory, Pointer};
+use super::memory::DeviceMemory;
 
 /// A kernel launch with its arguments.
 pub(crate) struct Launch {
@@ -86,8 +87,9 @@ impl Launch {
             numAttrs: u32::from(pdl && self.pdl),
         };
         let function = self.function.cu_function();
-        // SAFETY: kernels and their arguments are written down together in `lowering`; pointers are buffers that live as
-        // long as the commands. The attribute lives until the call is over, which copies it.
+        // SAFETY: kernels and their arguments are written down together in `lowering`, where every pointer is asked of its buffer
+        // with the number of values that the kernel touches; buffers live as long as the commands. The attribute lives
+        // until the call is over, which copies it.
         unsafe { sys::cuLaunchKernelEx(&config, function, arguments.as_mut_ptr(), std::ptr::null_mut()) }
             .result()
             .map_err(driver("launch a kernel"))
@@ -97,6 +99,9 @@ impl Launch {
 /// Eight bytes of which a kernel reads as many as its parameter has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Argument(u64);
+
+/// An optional buffer that a kernel does without.
+pub(crate) const ABSENT: Pointer = 0;
 
 impl From<Pointer> for Argument {
     fn from(pointer: Pointer) -> Self {
@@ -150,7 +155,7 @@ impl Command {
 pub(crate) struct Streams {
     device: Arc<Device>,
     streams: Vec<Arc<CudaStream>>,
-    workspaces: Vec<Pointer>,
+    workspaces: Vec<DeviceBuffer<u8>>,
     events: Vec<CudaEvent>,
 }
 
@@ -171,15 +176,10 @@ impl Streams {
         }
         let (mut workspaces, mut events) = (Vec::new(), Vec::new());
         for _ in 0..STREAMS {
-            workspaces.push(memory.zeros(WORKSPACE)?);
+            workspaces.push(memory.zeros("workspace", WORKSPACE)?);
             events.push(device.context.new_event(None).map_err(driver("create an event"))?);
         }
         Ok(Streams { device: device.clone(), streams, workspaces, events })
-    }
-
-    /// The main stream.
-    pub(crate) fn main(&self) -> &Arc<CudaStream> {
-        &self.streams[MAIN]
     }
 
     /// `after` waits for what has been enqueued on `before` so far.

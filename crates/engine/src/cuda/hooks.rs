@@ -3,12 +3,11 @@
 //! Commands of the forward pass stand in the order of the plan's operations, all on the main stream; a patch is a launch between
 //! two of them. Values come from the host with their patch, or stay on the device as rows of another network's activation.
 
+use super::buffer::{DType, StorageBuffer};
 use super::error::CudaError;
-use super::graph::{Argument, Command, Launch, MAIN};
-use super::lowering::Buffer;
-use super::matmul::DType;
-use super::memory::{DeviceMemory, Pointer};
-use super::runner::{CudaRunner, bytes_of};
+use super::graph::{ABSENT, Argument, Command, Launch, MAIN};
+use super::memory::DeviceMemory;
+use super::runner::CudaRunner;
 use crate::cpu::hooks::check_before_block;
 use crate::error::EngineError;
 use crate::model::hooks::{Moment, Patch, Place, PlannedPatch, Site, SiteKind, Values};
@@ -29,9 +28,8 @@ pub(crate) struct DevicePatches {
 struct Taken {
     /// `[row that is replaced, row of the values]`
     rows: Vec<[usize; 2]>,
-    /// Where the values are; 0 is none, which is zero.
-    values: Pointer,
-    dtype: DType,
+    /// The values; none are zeros.
+    values: Option<StorageBuffer>,
     /// Values from one row to the next.
     pitch: usize,
 }
@@ -151,21 +149,23 @@ impl CudaRunner {
 
     /// Memory that is freed in the order of this runner's stream.
     fn memory(&self) -> DeviceMemory {
-        DeviceMemory::new(self.streams.main().clone())
+        self.lowered.memory.beside()
     }
 
-    fn buffer(&self, var: Var) -> Buffer {
+    fn buffer(&self, var: Var) -> StorageBuffer {
         self.lowered.values[var.0].expect("computed by the plan")
     }
 
     fn patch_command(&self, memory: &mut DeviceMemory, patch: &PlannedPatch) -> Result<Command, CudaError> {
         let rows = patch.rows(self.graph().batch);
         let values = match &patch.values {
-            Values::Zero => 0,
-            Values::PerPosition(values) | Values::PerPrompt(values) => memory.filled(bytes_of(values))?,
+            Values::Zero => None,
+            Values::PerPosition(values) | Values::PerPrompt(values) => {
+                Some(StorageBuffer::Float(memory.filled("values of a patch", values)?))
+            }
         };
         let pitch = patch.place.columns.len();
-        self.launch_patch(memory, &patch.place, &Taken { rows, values, dtype: DType::Float, pitch })
+        self.launch_patch(memory, &patch.place, &Taken { rows, values, pitch })
     }
 
     fn command_from(
@@ -202,10 +202,8 @@ impl CudaRunner {
         }
         // what the other has enqueued must be there before it is read on another stream
         other.lowered.memory.synchronize()?;
-        let Buffer { at, dtype, .. } = other.buffer(theirs.var);
-        let bytes = if dtype == DType::Float { 4 } else { 2 };
-        let taken =
-            Taken { rows, values: at + (bytes * own.columns.start) as u64, dtype, pitch: theirs.width };
+        let values = Some(other.buffer(theirs.var).part(own.columns.start..)?);
+        let taken = Taken { rows, values, pitch: theirs.width };
         let command = self.launch_patch(memory, &own, &taken)?;
         Ok((PlannedPatch::moment(self.graph(), site, &own), command))
     }
@@ -216,16 +214,29 @@ impl CudaRunner {
         place: &Place,
         taken: &Taken,
     ) -> Result<Command, CudaError> {
-        let numbers: Vec<u8> = taken.rows.iter().flatten().flat_map(|n| (*n as i32).to_ne_bytes()).collect();
-        let indices = memory.filled(&numbers)?;
+        let numbers: Vec<i32> = taken.rows.iter().flatten().map(|n| *n as i32).collect();
+        let indices = memory.filled("rows of a patch", &numbers)?;
         let out = self.buffer(place.var);
-        let base = place.base.map_or(0, |base| self.buffer(base).at);
-        let name = match (out.dtype, taken.dtype) {
+        if let (DType::Float, Some(values)) = (out.dtype(), taken.values) {
+            // A stream takes float32 alone.
+            values.float()?;
+        }
+        let name = match (out.dtype(), taken.values.map_or(DType::Float, |values| values.dtype())) {
             (DType::Float, _) => "patch_stream",
             (_, DType::Float) => "patch_storage",
             _ => "patch_storage_from",
         };
-        let pointers = [out.at, base, indices, taken.values].map(Argument::from);
+        // How far the last of the rows reaches, of those replaced and of the values.
+        let rows = |which: usize| taken.rows.iter().map(|row| row[which] + 1).max().unwrap_or(0);
+        let reach = rows(0) * place.width;
+        let values_reach = rows(1).saturating_sub(1) * taken.pitch + place.columns.len();
+        let base = match place.base {
+            Some(base) => self.buffer(base).float()?.pointer(reach)?,
+            None => ABSENT,
+        };
+        let values = taken.values.map_or(Ok(ABSENT), |values| values.pointer(values_reach))?;
+        let indices = indices.pointer(2 * taken.rows.len())?;
+        let pointers = [out.pointer(reach)?, base, indices, values].map(Argument::from);
         let sizes = [place.width, place.columns.start, place.columns.len(), taken.pitch].map(Argument::from);
         let grid = [taken.rows.len(), THREADS];
         let launch = Launch::new(&self.lowered.kernels, name, grid, [pointers, sizes].concat())?;

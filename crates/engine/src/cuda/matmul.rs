@@ -16,56 +16,16 @@ use cudarc::cublaslt::sys::{
 use cudarc::driver::CudaStream;
 
 use super::Precision;
+use super::buffer::{DType, DeviceBuffer, Pointer, StorageBuffer};
 use super::device::Device;
 use super::error::{CudaError, blas};
-use super::memory::Pointer;
+use super::matrix::DeviceMatrix;
 
-/// The element type of a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DType {
-    Float,
-    Bf16,
-}
-
-impl DType {
-    /// The storage type of activations at a precision.
-    pub(crate) fn storage(precision: Precision) -> Self {
-        if precision == Precision::Bf16 { DType::Bf16 } else { DType::Float }
-    }
-
-    fn cuda(self) -> Type {
-        match self {
-            DType::Float => Type::CUDA_R_32F,
-            DType::Bf16 => Type::CUDA_R_16BF,
-        }
-    }
-}
-
-/// A row-major matrix in device memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DeviceMatrix {
-    pub at: Pointer,
-    pub dtype: DType,
-    pub rows: usize,
-    pub columns: usize,
-    /// Values between the starts of two rows.
-    pub stride: usize,
-    pub transposed: bool,
-}
-
-impl DeviceMatrix {
-    pub(crate) fn new(at: Pointer, dtype: DType, rows: usize, columns: usize) -> Self {
-        Self { at, dtype, rows, columns, stride: columns, transposed: false }
-    }
-
-    /// The transposed view.
-    pub(crate) fn t(self) -> Self {
-        Self { transposed: !self.transposed, ..self }
-    }
-
-    /// Rows and columns of the view.
-    pub(crate) fn shape(&self) -> (usize, usize) {
-        if self.transposed { (self.columns, self.rows) } else { (self.rows, self.columns) }
+/// The library's name of a type.
+fn cuda_type(dtype: DType) -> Type {
+    match dtype {
+        DType::Float => Type::CUDA_R_32F,
+        DType::Bf16 => Type::CUDA_R_16BF,
     }
 }
 
@@ -75,9 +35,9 @@ pub(crate) enum Fused {
     #[default]
     Nothing,
     /// out += bias (a row).
-    Bias(Pointer),
+    Bias(StorageBuffer),
     /// pre = x · y + bias; out = gelu(pre).
-    Gelu { bias: Pointer, pre: Pointer },
+    Gelu { bias: StorageBuffer, pre: StorageBuffer },
 }
 
 /// out = alpha · x · y + beta · c, for a batch of matrices one after the other.
@@ -86,14 +46,14 @@ pub(crate) struct Terms {
     /// Of x · y.
     pub alpha: f32,
     /// A matrix like `out`, and its beta.
-    pub c: Option<(Pointer, f32)>,
+    pub c: Option<(StorageBuffer, f32)>,
     /// Matmuls of one shape, every operand dense and stacked.
     pub batch: usize,
 }
 
 impl Terms {
     /// x · y, plus a matrix where given.
-    pub(crate) fn plus(c: Option<Pointer>) -> Self {
+    pub(crate) fn plus(c: Option<StorageBuffer>) -> Self {
         Self { alpha: 1.0, c: c.map(|c| (c, 1.0)), batch: 1 }
     }
 }
@@ -142,7 +102,8 @@ fn set_batch(layout: sys::cublasLtMatrixLayout_t, batch: usize, m: &DeviceMatrix
 pub(crate) const WORKSPACE: usize = 32 << 20;
 
 impl Matmul {
-    /// Plans a matmul with the scales and epilogue given. `None`: the library does not offer it.
+    /// Plans a matmul with the scales and epilogue given, whose operands must lie within their buffers. `None`: the library
+    /// does not offer it.
     pub(crate) fn new(
         device: &Arc<Device>,
         precision: Precision,
@@ -154,6 +115,13 @@ impl Matmul {
         let (rows, inner) = x.shape();
         let (inner_too, columns) = y.shape();
         assert_eq!((inner, (rows, columns)), (inner_too, out.shape()), "shapes of a matmul");
+        let c_at = match c {
+            Some((buffer, _)) => {
+                DeviceMatrix { buffer: buffer.of(out.buffer.dtype())?, ..out }.pointer(batch)?
+            }
+            None => out.pointer(batch)?,
+        };
+        let operands = [y.pointer(batch)?, x.pointer(batch)?, c_at, out.pointer(batch)?];
         let compute = match precision {
             Precision::Tf32 => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
             _ => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
@@ -161,8 +129,12 @@ impl Matmul {
         let description =
             lt::create_matmul_desc(compute, Type::CUDA_R_32F).map_err(blas("describe a matmul"))?;
         let layout = |m: &DeviceMatrix| {
-            let layout =
-                lt::create_matrix_layout(m.dtype.cuda(), m.columns as u64, m.rows as u64, m.stride as i64);
+            let layout = lt::create_matrix_layout(
+                cuda_type(m.buffer.dtype()),
+                m.columns as u64,
+                m.rows as u64,
+                m.stride as i64,
+            );
             layout
                 .and_then(|layout| set_batch(layout, batch, m).map(|()| layout))
                 .map_err(blas("describe a matrix"))
@@ -181,13 +153,13 @@ impl Matmul {
             layouts,
             // SAFETY: plain numbers; filled in by `tune`.
             algorithm: unsafe { std::mem::zeroed() },
-            operands: [y.at, x.at, c.map_or(out.at, |(c, _)| c), out.at],
+            operands,
             scales: [alpha, c.map_or(0.0, |(_, beta)| beta)],
         };
         matmul.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, i32::from(y.transposed))?;
         matmul.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, i32::from(x.transposed))?;
         matmul.fuse(fused, out)?;
-        let dtypes = [x.dtype, y.dtype, out.dtype];
+        let dtypes = [x, y, out].map(|matrix| matrix.buffer.dtype());
         let transposed = [x.transposed, y.transposed];
         let key = format!(
             "{} {} {dtypes:?} {transposed:?} {:?}",
@@ -219,17 +191,20 @@ impl Matmul {
     }
 
     fn fuse(&self, fused: Fused, out: DeviceMatrix) -> Result<(), CudaError> {
+        let dtype = out.buffer.dtype();
+        let bias_of = |bias: StorageBuffer| bias.of(dtype)?.pointer(out.columns);
         let epilogue = match fused {
             Fused::Nothing => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
-            Fused::Bias(pointer) => {
-                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.dtype.cuda())?;
-                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer)?;
+            Fused::Bias(bias) => {
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(dtype))?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias_of(bias)?)?;
                 Epilogue::CUBLASLT_EPILOGUE_BIAS
             }
             Fused::Gelu { bias, pre } => {
-                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out.dtype.cuda())?;
-                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias)?;
-                self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pre)?;
+                let pre = DeviceMatrix { buffer: pre.of(dtype)?, ..out };
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(dtype))?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias_of(bias)?)?;
+                self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pre.pointer(1)?)?;
                 self.set(Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, out.stride as i64)?;
                 Epilogue::CUBLASLT_EPILOGUE_GELU_AUX_BIAS
             }
@@ -310,11 +285,12 @@ impl Matmul {
     }
 
     /// Enqueues the matmul on a stream.
-    pub(crate) fn enqueue(&self, stream: &CudaStream, workspace: Pointer) -> Result<(), CudaError> {
+    pub(crate) fn enqueue(&self, stream: &CudaStream, workspace: DeviceBuffer<u8>) -> Result<(), CudaError> {
+        let workspace = workspace.pointer(WORKSPACE)?;
         let [alpha, beta] = &self.scales;
         let [y, x, c, out] = self.operands;
         let [a, b, layout] = self.layouts;
-        // SAFETY: the pointers are buffers of the sizes described, which live as long as the commands.
+        // SAFETY: `new` has checked the buffers against the sizes described; they live as long as the commands.
         unsafe {
             lt::matmul(
                 self.device.blas,

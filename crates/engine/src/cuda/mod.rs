@@ -6,7 +6,10 @@
 //!
 //! ```text
 //! device.rs    opens the GPU
-//! memory.rs    buffers in device memory
+//! buffer.rs    typed buffers, and what may be asked of them
+//! matrix.rs    buffers as matrices
+//! memory.rs    where buffers are made, filled and read
+//! guards.rs    bytes around buffers that nobody may touch
 //! compiler.rs  kernels → NVRTC → cubin, cached on disk
 //! kernels/     CUDA sources: attention, LSTM, LayerNorm, read-in, read-out and loss, MLP on Hopper, Adam, Muon
 //! matmul.rs    one cuBLASLt matmul with its epilogue
@@ -22,24 +25,29 @@
 //! ```
 
 mod autotune;
+mod buffer;
 pub mod checks;
 mod compiler;
 mod device;
 mod error;
 mod graph;
+mod guards;
 mod hooks;
 mod kernels;
 mod lowering;
 mod matmul;
+mod matrix;
 mod memory;
 mod optim;
 mod runner;
 mod sampling;
 mod trainer;
 
+pub use buffer::{BufferError, DType};
 pub use compiler::{KernelSource, cache_directory};
 pub use device::{Device, DeviceInfo};
 pub use error::CudaError;
+pub use guards::{GuardReport, Side};
 pub use runner::CudaRunner;
 pub use sampling::sample_once;
 pub use trainer::{CudaTrainer, TABLE};

@@ -3,17 +3,23 @@
 use std::sync::Arc;
 
 use super::Precision;
+use super::buffer::{DeviceBuffer, StorageBuffer};
 use super::device::Device;
 use super::error::CudaError;
 use super::graph::{Command, Streams};
 use super::hooks::DevicePatches;
 use super::lowering::{DeviceParameters, Lowered, lower};
-use super::matmul::DType;
-use super::memory::{DeviceMemory, Pointer};
+use super::memory::DeviceMemory;
 use crate::error::check_len;
 use crate::model::graph::Graph;
 use crate::model::networks::{Mode, Network};
 use crate::model::plan::Var;
+
+/// The optimiser moves four values of the flat buffers at a time (`adam.cu`): parameters, gradients and moments are rounded up to
+/// whole vectors, whose spare values stay 0.
+pub(crate) fn whole_vectors(len: usize) -> usize {
+    len.next_multiple_of(4)
+}
 
 /// Parameters and gradients of a network in device memory.
 pub(crate) struct ParameterMemory {
@@ -24,30 +30,35 @@ pub(crate) struct ParameterMemory {
 
 impl ParameterMemory {
     pub(crate) fn new(
+        device: &Device,
         stream: &Arc<cudarc::driver::CudaStream>,
         precision: Precision,
         len: usize,
     ) -> Result<Self, CudaError> {
-        let mut memory = DeviceMemory::new(stream.clone());
-        let params = memory.zeros(4 * len)?;
+        let (mut memory, whole) = (DeviceMemory::new(device, stream.clone()), whole_vectors(len));
+        let params = memory.zeros("parameters", whole)?;
         let rounded = match precision {
-            Precision::Bf16 => memory.zeros(2 * len)?,
-            _ => params,
+            Precision::Bf16 => StorageBuffer::Bf16(memory.zeros("parameters in bf16", whole)?),
+            _ => StorageBuffer::Float(params),
         };
-        let at = DeviceParameters { params, rounded, grads: memory.zeros(4 * len)?, loss: memory.zeros(4)? };
-        Ok(Self { memory, at, len })
+        let (grads, loss) = (memory.zeros("gradients", whole)?, memory.zeros("loss", 1)?);
+        Ok(Self { memory, at: DeviceParameters { params, rounded, grads, loss }, len })
     }
 
     /// Copies parameters to the device, and in the storage type where matmuls read them so.
     pub(crate) fn set(&self, params: &[f32]) -> Result<(), CudaError> {
         check_len("parameters", params.len(), self.len, || "the network's parameters".into())?;
-        self.memory.write(self.at.params, bytes_of(params))?;
-        if self.at.rounded != self.at.params {
-            let rounded: Vec<u8> =
-                params.iter().flat_map(|&p| half::bf16::from_f32(p).to_bits().to_ne_bytes()).collect();
-            self.memory.write(self.at.rounded, &rounded)?;
+        self.memory.write(self.at.params.part(..self.len)?, params)?;
+        if let StorageBuffer::Bf16(buffer) = self.at.rounded {
+            let rounded: Vec<u16> = params.iter().map(|&p| half::bf16::from_f32(p).to_bits()).collect();
+            self.memory.write(buffer.part(..self.len)?, &rounded)?;
         }
         Ok(())
+    }
+
+    /// Parameters as they are now.
+    pub(crate) fn params(&self) -> Result<Vec<f32>, CudaError> {
+        self.memory.values(self.at.params.part(..self.len)?)
     }
 }
 
@@ -72,7 +83,7 @@ impl CudaRunner {
     ) -> Result<CudaRunner, CudaError> {
         let _preparing = device.preparing();
         let stream = device.stream()?;
-        let parameters = Arc::new(ParameterMemory::new(&stream, precision, network.layout().len())?);
+        let parameters = Arc::new(ParameterMemory::new(device, &stream, precision, network.layout().len())?);
         Self::with(device, network.graph(batch, tokens, mode)?, precision, parameters, stream)
     }
 
@@ -84,7 +95,7 @@ impl CudaRunner {
         parameters: Arc<ParameterMemory>,
         stream: Arc<cudarc::driver::CudaStream>,
     ) -> Result<CudaRunner, CudaError> {
-        let mut memory = DeviceMemory::new(stream.clone());
+        let mut memory = DeviceMemory::new(device, stream.clone());
         let streams = Streams::new(device, stream, &mut memory)?;
         let lowered = lower(device, precision, &graph, parameters.at, memory)?;
         Ok(CudaRunner { graph, lowered, streams, parameters, precision, patches: DevicePatches::default() })
@@ -121,7 +132,7 @@ impl CudaRunner {
         check_len("tokens", tokens.len(), batch * t * features, || {
             format!("{batch} prompts × {t} tokens × {features} features")
         })?;
-        self.lowered.memory.write(self.place(input), bytes_of(tokens))
+        self.lowered.memory.write(self.place(input)?, tokens)
     }
 
     /// Feeds targets `[batch, points]`.
@@ -131,7 +142,7 @@ impl CudaRunner {
         };
         let (batch, points) = (self.graph.batch, self.points());
         check_len("targets", ys.len(), batch * points, || format!("{batch} prompts × {points} points"))?;
-        self.lowered.memory.write(self.place(targets), bytes_of(ys))
+        self.lowered.memory.write(self.place(targets)?, ys)
     }
 
     /// Computes hidden states and predictions.
@@ -146,12 +157,12 @@ impl CudaRunner {
 
     /// The loss of the last backward pass.
     pub fn loss(&self) -> Result<f32, CudaError> {
-        Ok(self.floats(self.parameters.at.loss, 1)?[0])
+        Ok(self.lowered.memory.values(self.parameters.at.loss)?[0])
     }
 
     /// Gradients of all parameters, in the order of the flat buffer.
     pub fn gradients(&self) -> Result<Vec<f32>, CudaError> {
-        self.floats(self.parameters.at.grads, self.parameters.len)
+        self.lowered.memory.values(self.parameters.at.grads.part(..self.parameters.len)?)
     }
 
     /// Predictions `[batch, points]`.
@@ -191,36 +202,19 @@ impl CudaRunner {
         found.into_iter().map(time).collect()
     }
 
-    pub(crate) fn place(&self, var: Var) -> Pointer {
-        self.lowered.values[var.0].expect("inputs have places").at
+    /// The buffer of tokens or targets.
+    pub(crate) fn place(&self, var: Var) -> Result<DeviceBuffer<f32>, CudaError> {
+        Ok(self.lowered.values[var.0].expect("inputs have places").float()?)
     }
 
     /// A value as float32.
     pub(crate) fn value(&self, var: Var) -> Result<Vec<f32>, CudaError> {
-        let buffer = self.lowered.values[var.0].expect("the operation ran");
-        if buffer.dtype == DType::Float {
-            return self.floats(buffer.at, buffer.len);
+        match self.lowered.values[var.0].expect("the operation ran") {
+            StorageBuffer::Float(buffer) => self.lowered.memory.values(buffer),
+            StorageBuffer::Bf16(buffer) => {
+                let bits = self.lowered.memory.values(buffer)?;
+                Ok(bits.into_iter().map(|bits| half::bf16::from_bits(bits).to_f32()).collect())
+            }
         }
-        let mut bytes = vec![0; 2 * buffer.len];
-        self.lowered.memory.read(buffer.at, &mut bytes)?;
-        let bits = bytes.chunks_exact(2).map(|b| u16::from_ne_bytes([b[0], b[1]]));
-        Ok(bits.map(|bits| half::bf16::from_bits(bits).to_f32()).collect())
     }
-
-    fn floats(&self, at: Pointer, len: usize) -> Result<Vec<f32>, CudaError> {
-        read_floats(&self.lowered.memory, at, len)
-    }
-}
-
-/// Reads float32 values.
-pub(crate) fn read_floats(memory: &DeviceMemory, at: Pointer, len: usize) -> Result<Vec<f32>, CudaError> {
-    let mut bytes = vec![0; 4 * len];
-    memory.read(at, &mut bytes)?;
-    Ok(bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect())
-}
-
-/// The bytes of float32 values.
-pub(crate) fn bytes_of(values: &[f32]) -> &[u8] {
-    // SAFETY: every bit pattern of a float is four valid bytes; the lifetime is the slice's.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }

@@ -8,7 +8,7 @@ use super::device::Device;
 use super::error::CudaError;
 use super::graph::{Launch, MAIN, Streams};
 use super::memory::DeviceMemory;
-use super::runner::read_floats;
+use super::optim::{PROGRESS, ROW};
 
 /// Runs the kernel `sample` of a [`Feed::Kernel`](crate::trainer::Feed::Kernel) once, as step `step` with `dims` dimensions in use:
 /// tokens `[batch, 2·points, features]` and targets `[batch, points]`.
@@ -21,17 +21,18 @@ pub fn sample_once(
 ) -> Result<(Vec<f32>, Vec<f32>), CudaError> {
     let _preparing = device.preparing();
     let stream = device.stream()?;
-    let mut memory = DeviceMemory::new(stream.clone());
+    let mut memory = DeviceMemory::new(device, stream.clone());
     let streams = Streams::new(device, stream, &mut memory)?;
-    let row: Vec<u8> = [0, 0, dims, 0].iter().flat_map(|n: &u32| n.to_ne_bytes()).collect();
-    let progress: Vec<u8> = [step, step, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
-    let tokens = memory.zeros(4 * batch * 2 * points * features)?;
-    let targets = memory.zeros(4 * batch * points)?;
-    let pointers = [tokens, targets, memory.filled(&row)?, memory.filled(&progress)?];
+    let len = [batch * 2 * points * features, batch * points];
+    let tokens = memory.zeros::<f32>("tokens", len[0])?;
+    let targets = memory.zeros::<f32>("targets", len[1])?;
+    let row = memory.filled("schedule", &[0, 0, dims, 0])?;
+    let progress = memory.filled("progress", &[step, step, 0])?;
+    let pointers =
+        [tokens.pointer(len[0])?, targets.pointer(len[1])?, row.pointer(ROW)?, progress.pointer(PROGRESS)?];
     let kernels = device.compile(&KernelSource::sampler(Precision::Float32, source))?;
     let grid = [batch, threads as usize];
     let launch = Launch::new(&kernels, "sample", grid, pointers.map(Into::into).to_vec())?;
     streams.enqueue(&[launch.on(MAIN)])?;
-    let read = |at, len| read_floats(&memory, at, len);
-    Ok((read(tokens, batch * 2 * points * features)?, read(targets, batch * points)?))
+    Ok((memory.values(tokens)?, memory.values(targets)?))
 }

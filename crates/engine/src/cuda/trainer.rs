@@ -15,8 +15,8 @@ use super::error::{CudaError, driver};
 use super::graph::{Command, Launch, MAIN};
 use super::lowering::sources;
 use super::memory::DeviceMemory;
-use super::optim::Optimiser;
-use super::runner::{CudaRunner, ParameterMemory, read_floats};
+use super::optim::{Optimiser, ROW};
+use super::runner::{CudaRunner, ParameterMemory};
 use crate::model::networks::{Mode, Network};
 use crate::model::optim::OptimiserState;
 use crate::model::optim::adam::AdamConfig;
@@ -73,9 +73,9 @@ impl CudaTrainer {
     ) -> Result<CudaTrainer, CudaError> {
         let _preparing = device.preparing();
         let stream = device.stream()?;
-        let parameters = Arc::new(ParameterMemory::new(&stream, precision, network.layout().len())?);
+        let parameters = Arc::new(ParameterMemory::new(device, &stream, precision, network.layout().len())?);
         parameters.set(params)?;
-        let mut memory = DeviceMemory::new(stream.clone());
+        let mut memory = DeviceMemory::new(device, stream.clone());
         let optimiser = Optimiser::new(device, precision, &mut memory, clip, adam)?;
         Ok(CudaTrainer {
             device: device.clone(),
@@ -120,8 +120,14 @@ impl CudaTrainer {
     fn sampling(&self, runner: &CudaRunner, source: &str, threads: u32) -> Result<Command, CudaError> {
         let kernels = self.device.compile(&KernelSource::sampler(self.precision, source))?;
         let targets = runner.graph().targets.expect("training has targets");
-        let tokens = runner.place(runner.graph().input);
-        let pointers = [tokens, runner.place(targets), self.optimiser.rows, self.optimiser.progress];
+        let (tokens, targets) = (runner.place(runner.graph().input)?, runner.place(targets)?);
+        let points = self.batch * runner.points();
+        let pointers = [
+            tokens.pointer(2 * points * runner.graph().features)?,
+            targets.pointer(points)?,
+            self.optimiser.schedule()?,
+            self.optimiser.progress()?,
+        ];
         let grid = [self.batch, threads as usize];
         Ok(Launch::new(&kernels, "sample", grid, pointers.map(Into::into).to_vec())?.on(MAIN))
     }
@@ -129,17 +135,13 @@ impl CudaTrainer {
     /// Writes the schedule of the next steps; at most [`TABLE`] of them.
     fn write_schedule(&self, schedule: &[ScheduleRow]) -> Result<(), CudaError> {
         assert!(schedule.len() <= TABLE, "the schedule's table has {TABLE} rows");
-        let mut bytes = Vec::with_capacity(16 * schedule.len());
+        let mut words = Vec::with_capacity(ROW * schedule.len());
         for (row, number) in schedule.iter().zip(self.step + 1..) {
             let [rate, root] = self.config.corrected(row.rate, number);
-            bytes.extend(rate.to_ne_bytes());
-            bytes.extend(root.to_ne_bytes());
-            bytes.extend(row.dims.to_ne_bytes());
-            bytes.extend(row.rate.to_ne_bytes());
+            words.extend([rate.to_bits(), root.to_bits(), row.dims, row.rate.to_bits()]);
         }
-        self.memory.write(self.optimiser.rows, &bytes)?;
-        let progress: Vec<u8> = [self.step, self.step, 0].iter().flat_map(|n| n.to_ne_bytes()).collect();
-        self.memory.write(self.optimiser.progress, &progress)
+        self.memory.write(self.optimiser.rows.part(..words.len())?, &words)?;
+        self.memory.write(self.optimiser.progress, &[self.step, self.step, 0])
     }
 
     /// As [`Trainer::run`], on the prompts that a kernel samples, or else on those that the host wrote last.
@@ -160,10 +162,10 @@ impl CudaTrainer {
     }
 
     fn collect(&mut self, asked: usize) -> Result<Vec<StepResult>, CudaError> {
-        let numbers = read_floats(&self.memory, self.optimiser.results, 2 * asked)?;
-        let mut progress = [0u8; 24];
+        let numbers = self.memory.values(self.optimiser.results.part(..2 * asked)?)?;
+        let mut progress = [0; 3];
         self.memory.read(self.optimiser.progress, &mut progress)?;
-        let step = u64::from_ne_bytes(progress[..8].try_into().expect("eight bytes"));
+        let [step, ..] = progress;
         let taken = (step - self.step) as usize;
         self.step = step;
         // A step that was not taken has reported its loss and norm all the same.
@@ -174,14 +176,14 @@ impl CudaTrainer {
 
     /// Parameters as they are now.
     pub fn params(&self) -> Result<Vec<f32>, CudaError> {
-        read_floats(&self.memory, self.parameters.at.params, self.parameters.len)
+        self.parameters.params()
     }
 
     /// Moments and step count as they are now.
     pub fn optimiser(&self) -> Result<OptimiserState, CudaError> {
         let len = self.parameters.len;
-        let mean = read_floats(&self.memory, self.optimiser.mean, len)?;
-        let square = read_floats(&self.memory, self.optimiser.square, len)?;
+        let mean = self.memory.values(self.optimiser.mean.part(..len)?)?;
+        let square = self.memory.values(self.optimiser.square.part(..len)?)?;
         Ok(OptimiserState { config: self.config, mean, square, step: self.step, muon: self.matrices.clone() })
     }
 }

@@ -182,13 +182,14 @@ impl From<Error> for Failure {
     }
 }
 
-/// Every check of a device, in groups: the engine's networks in each precision, then those of this module.
+/// Every check of a device, in groups: its memory, the engine's networks in each precision, then those of this module.
 pub fn all() -> Vec<(String, Vec<Named>)> {
+    let memory = ("device memory".to_string(), checks::memory());
     let networks = Precision::ALL.map(|(precision, name)| {
         (format!("networks in {name}, against the reference"), checks::suite(precision))
     });
     let labs = suite().into_iter().map(|(name, checks)| (format!("{name}, against the CPU"), checks));
-    networks.into_iter().chain(labs).collect()
+    std::iter::once(memory).chain(networks).chain(labs).collect()
 }
 
 /// Every check of this module, in groups: sampling, and training in each precision.

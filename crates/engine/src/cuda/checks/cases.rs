@@ -28,6 +28,7 @@ pub fn cases() -> Vec<Case> {
     let lstm = |name, [width, layers]: [usize; 2], batch, tokens| {
         case(name, Network::Lstm(LstmConfig { features: 5, width, layers }), batch, tokens)
     };
+    let wide = Gpt2Config { heads: 1, width: 136, layers: 1, positions: 202, ..base.clone() };
     let variant =
         |mask, weighting| Gpt2Config { attention: AttentionKind { mask, weighting }, ..base.clone() };
     vec![
@@ -40,6 +41,10 @@ pub fn cases() -> Vec<Case> {
         gpt2("full linear attention", variant(Mask::Full, Weighting::Linear), 4, 18),
         gpt2("ReLU activation", Gpt2Config { activation: Activation::Relu, ..base.clone() }, 4, 22),
         gpt2("long prompts", Gpt2Config { positions: 202, ..base.clone() }, 2, 202),
+        // The last accumulators of a head reach beyond it.
+        gpt2("a head of 96", Gpt2Config { heads: 1, width: 96, ..base.clone() }, 2, 22),
+        // More than shared memory holds in training, on any device: fragments come from global memory.
+        gpt2("a head of 136 over long prompts", wide, 2, 202),
         gpt2("the paper's network", Gpt2Config { layers: 3, ..Gpt2Config::default() }, 8, 82),
         // Enough rows that every block of the MLP's kernels on Hopper has several tiles.
         gpt2("a large batch", Gpt2Config { layers: 1, ..Gpt2Config::default() }, 120, 82),

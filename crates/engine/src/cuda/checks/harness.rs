@@ -16,13 +16,15 @@ pub fn run_as_tests(checks: impl IntoIterator<Item = (String, Named)>) -> ExitCo
     let words: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
     let selected = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     let device = Device::open(0);
-    let [mut passed, mut failed, mut skipped] = [0; 3];
+    let [mut passed, mut failed, mut skipped, mut guarded] = [0; 4];
     for (group, check) in checks {
         let name = format!("{group}: {}", check.name);
         if !selected(&name) {
             continue;
         }
-        let (count, verdict) = match device.as_ref().map(|device| check.run(device).verdict) {
+        let ran = device.as_ref().map(|device| check.run(device));
+        guarded += ran.as_ref().map_or(0, |outcome| outcome.guarded);
+        let (count, verdict) = match ran.map(|outcome| outcome.verdict) {
             Ok(Ok(())) => (&mut passed, "ok".into()),
             Ok(Err(Failure::Failed(why))) => (&mut failed, format!("FAILED ({why})")),
             Ok(Err(Failure::NotOffered(why))) => (&mut skipped, format!("skipped (not offered: {why})")),
@@ -32,6 +34,8 @@ pub fn run_as_tests(checks: impl IntoIterator<Item = (String, Named)>) -> ExitCo
         println!("test {name} ... {verdict}");
     }
     let result = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {result}. {passed} passed; {failed} failed; {skipped} skipped");
+    println!(
+        "\ntest result: {result}. {passed} passed; {failed} failed; {skipped} skipped; guards of {guarded} buffers intact"
+    );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

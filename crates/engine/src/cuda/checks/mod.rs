@@ -3,18 +3,20 @@
 
 mod cases;
 mod evaluation;
+mod guards;
 mod harness;
 mod hooks;
 mod training;
 
 use std::sync::Arc;
 
-use super::{CudaError, Device, KernelSource, Precision};
+use super::{CudaError, Device, GuardReport, KernelSource, Precision};
 use super::{lowering, optim};
 use crate::model::networks::{Mode, Network};
 
 pub use cases::{Case, cases, tolerance};
 pub use evaluation::parity;
+pub use guards::guards;
 pub use harness::run_as_tests;
 pub use hooks::{hooks, hooks_on_cpu};
 pub use training::{halts, loss_curve, muon_curve, repeatable};
@@ -78,8 +80,10 @@ impl From<CudaError> for Failure {
 pub struct Outcome {
     /// The comparison that is farthest beyond its tolerance, or nearest to it.
     pub worst: Option<Check>,
-    /// Whether every comparison is within its tolerance.
+    /// Whether every comparison is within its tolerance, and no guard overwritten.
     pub verdict: Result<(), Failure>,
+    /// Device buffers that it used and whose guards are intact.
+    pub guarded: usize,
 }
 
 impl Outcome {
@@ -87,7 +91,7 @@ impl Outcome {
     pub fn of(found: Result<Vec<Check>, Failure>) -> Outcome {
         let checks = match found {
             Ok(checks) => checks,
-            Err(failure) => return Outcome { worst: None, verdict: Err(failure) },
+            Err(failure) => return Outcome { worst: None, verdict: Err(failure), guarded: 0 },
         };
         let worst = worst(&checks).cloned();
         let verdict = match &worst {
@@ -95,7 +99,18 @@ impl Outcome {
             Some(worst) if worst.holds() => Ok(()),
             Some(_) => Err(Failure::Failed(failures(&checks))),
         };
-        Outcome { worst, verdict }
+        Outcome { worst, verdict, guarded: 0 }
+    }
+
+    /// The same with what became of the guards around buffers: one that was overwritten fails the check, whatever was computed.
+    pub fn with_guards(self, report: &GuardReport) -> Outcome {
+        let overruns: Vec<String> = report.failures.iter().map(ToString::to_string).collect();
+        let verdict = match (self.verdict, &overruns[..]) {
+            (verdict, []) => verdict,
+            (Err(Failure::Failed(why)), _) => Err(Failure::Failed(format!("{why}; {}", overruns.join(", ")))),
+            (_, _) => Err(Failure::Failed(overruns.join(", "))),
+        };
+        Outcome { verdict, guarded: report.intact, ..self }
     }
 
     /// The verdict in a word or two: `ok`, `not offered`, `FAILED`; and why.
@@ -160,9 +175,10 @@ impl Named {
         (self.kernels)(device)
     }
 
-    /// Runs it.
+    /// Runs it, with guards around every buffer that it makes.
     pub fn run(&self, device: &Arc<Device>) -> Outcome {
-        Outcome::of((self.run)(device))
+        let (found, report) = device.guarded(|| (self.run)(device));
+        Outcome::of(found).with_guards(&report)
     }
 }
 
@@ -178,7 +194,12 @@ pub fn kernels_of(
     sources.unwrap_or_default().into_iter().chain([optim::source(precision)]).collect()
 }
 
-/// Every check of this module in one precision.
+/// The checks of device memory, whatever the precision.
+pub fn memory() -> Vec<Named> {
+    vec![Named::new("guard regions", guards)]
+}
+
+/// Every check of networks in one precision.
 pub fn suite(precision: Precision) -> Vec<Named> {
     // The checks after these train networks of theirs, and use no other kernels.
     let parities = cases().into_iter().map(|case| {
@@ -228,5 +249,25 @@ mod tests {
         assert_eq!(verdict(Err(CudaError::Unsupported("that".into()).into())), "not offered");
         assert_eq!(verdict(Err(CudaError::Unavailable("gone".into()).into())), "FAILED");
         assert!(failures(&[2.0, 3.0, 4.0, 5.0].map(check)).ends_with("and 1 more"));
+    }
+
+    #[test]
+    fn an_overwritten_guard_fails_whatever_was_computed() {
+        let check = |error| vec![Check { name: "a".into(), error, tolerance: 1.0 }];
+        let overrun = || {
+            let side = crate::cuda::Side::After;
+            GuardReport {
+                intact: 7,
+                failures: vec![CudaError::Overrun { buffer: "dx", bytes: 8, side, offset: 0 }],
+            }
+        };
+        let intact = GuardReport { intact: 8, failures: Vec::new() };
+        let outcome = |found| Outcome::of(found).with_guards(&overrun());
+        assert_eq!(Outcome::of(Ok(check(0.5))).with_guards(&intact).words(), ("ok", None));
+        for found in [Ok(check(0.5)), Ok(check(2.0)), Err(Failure::NotOffered("that".into()))] {
+            let outcome = outcome(found);
+            assert_eq!((outcome.words().0, outcome.guarded), ("FAILED", 7));
+            assert!(outcome.words().1.is_some_and(|why| why.contains("'dx'")));
+        }
     }
 }

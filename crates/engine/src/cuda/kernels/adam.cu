@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const u64 slice = (count + 4ull * gridDim.x - 1) / (4ull * gridDim.x) * 4;
     const u64 first = slice * blockIdx.x, end = min(count, first + slice);
     double total = 0;
-    // The buffer ends with zeros to spare, so that the last vector is whole.
+    // The buffer is rounded up to whole vectors with zeros (`whole_vectors` of the host).
     for (u64 i = first + 4 * threadIdx.x; i < end; i += VECTORS_AT_ONCE * 4 * THREADS) {
         float4 g[VECTORS_AT_ONCE];
 #pragma unroll
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (u64 n = blockIdx.x; n < chunk_count; n += gridDim.x) {
         const Chunk chunk = chunks[n];
         if (4 * threadIdx.x >= chunk.count) continue;
-        // The buffers end with spare values, so that the last vector is whole.
+        // The buffers are rounded up to whole vectors; their spare values stay 0.
         const u64 i = chunk.first + 4 * threadIdx.x;
         float4 p4 = load4(params + i), m4 = load4(mean + i), v4 = load4(square + i), g4 = load4(grads + i);
         float *p = &p4.x, *m = &m4.x, *v = &v4.x, *g = &g4.x;

@@ -8,10 +8,10 @@ __device__ __forceinline__ int query_of(int row, int column, int i) {
     return KEYS_FIRST ? column + 2 * (lane % 4) + i % 2 : row + lane / 4 + 8 * (i / 2);
 }
 
-// Rows of queries, keys, values or gradients, from the first that counts on.
+// Rows of queries, keys, values or gradients, from the first that counts on; `tokens` are left from there.
 struct Rows {
     const storage_t* first;
-    int stride;
+    int stride, tokens;
 };
 
 // 16 × 16 scores p = a · x and gradients of weights dp = b · y. `own` holds a and b where they fit in registers.
@@ -25,13 +25,13 @@ __device__ __forceinline__ void scores(float (&p)[2][4], float (&dp)[2][4],
     }
 #pragma unroll 4
     for (int k0 = 0; k0 < HEAD_DIM_PADDED; k0 += MMA_K) {
-        const FragmentA of_a = OWN_IN_REGISTERS ? own[0][k0 / MMA_K] : load_a(a.first + k0, a.stride);
-        const FragmentA of_b = OWN_IN_REGISTERS ? own[1][k0 / MMA_K] : load_a(b.first + k0, b.stride);
+        const FragmentA of_a = OWN_IN_REGISTERS ? own[0][k0 / MMA_K] : load_a(a.first + k0, a.stride, a.tokens, HEAD_DIM - k0);
+        const FragmentA of_b = OWN_IN_REGISTERS ? own[1][k0 / MMA_K] : load_a(b.first + k0, b.stride, b.tokens, HEAD_DIM - k0);
         FragmentB two[2];
-        load_b_nk_x2(two, x.first + k0, x.stride);
+        load_b_nk_x2(two, x.first + k0, x.stride, x.tokens, HEAD_DIM - k0);
         mma(p[0], of_a, two[0]);
         mma(p[1], of_a, two[1]);
-        load_b_nk_x2(two, y.first + k0, y.stride);
+        load_b_nk_x2(two, y.first + k0, y.stride, y.tokens, HEAD_DIM - k0);
         mma(dp[0], of_b, two[0]);
         mma(dp[1], of_b, two[1]);
     }
@@ -99,7 +99,8 @@ __device__ __forceinline__ void store_gradient(storage_t* to, storage_t* scratch
         __syncwarp();
     } else {
 #pragma unroll
-        for (int n = 0; n < ACC_COLUMNS / 8; ++n)
+        for (int n = 0; n < ACC_COLUMNS / 8; ++n) {
+            if (!in_head(column + 8 * n)) continue;
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 float sum = d[n][i] + d[n][2 + i];
@@ -107,6 +108,7 @@ __device__ __forceinline__ void store_gradient(storage_t* to, storage_t* scratch
                 for (int offset = 4; offset < WARP; offset *= 2) sum += __shfl_xor_sync(FULL_MASK, sum, offset);
                 if (g == 0) column_sums[column + 8 * n + 2 * c + i] = sum * scale;
             }
+        }
     }
 }
 
@@ -157,8 +159,11 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, BACKWARD_BLOCKS)
     }
     wait_staged();
     const int first = 16 * warp;
-    const Rows own_q = {q + first * STRIDE_QKV, STRIDE_QKV}, own_k = {k + first * STRIDE_QKV, STRIDE_QKV};
-    const Rows own_v = {v + first * STRIDE_QKV, STRIDE_QKV}, own_d = {d + first * STRIDE_OUT, STRIDE_OUT};
+    const auto rows_of = [](const storage_t* operand, int from) {
+        return Rows{operand + from * STRIDE_QKV, STRIDE_QKV, TOKENS - from};
+    };
+    const auto rows_of_d = [=](int from) { return Rows{d + from * STRIDE_OUT, STRIDE_OUT, TOKENS - from}; };
+    const Rows own_q = rows_of(q, first), own_k = rows_of(k, first), own_v = rows_of(v, first), own_d = rows_of_d(first);
     storage_t* scratch = reinterpret_cast<storage_t*>(outputs[warp]);
     storage_t* to = dqkv + row0 * 3 * WIDTH + head * HEAD_DIM;
 
@@ -170,12 +175,12 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, BACKWARD_BLOCKS)
             zero(dv[n]);
         }
         FragmentA own[2][OWN_IN_REGISTERS ? K_STEPS : 1];
-        load_own(own[0], own_k.first, own_k.stride);
-        load_own(own[1], own_v.first, own_v.stride);
+        load_own(own[0], own_k.first, own_k.stride, own_k.tokens);
+        load_own(own[1], own_v.first, own_v.stride, own_v.tokens);
         for (int query = CAUSAL ? first : 0; query < TOKENS_PADDED; query += 16) {
             // Transposed: rows are keys, columns queries.
             float p[2][4], dp[2][4];
-            scores(p, dp, own, own_k, own_v, {q + query * STRIDE_QKV, STRIDE_QKV}, {d + query * STRIDE_OUT, STRIDE_OUT});
+            scores(p, dp, own, own_k, own_v, rows_of(q, query), rows_of_d(query));
 #pragma unroll
             for (int n = 0; n < 2; ++n) {
                 const float4 two = stats_of_two[query / 2 + 4 * n + c];
@@ -195,10 +200,11 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, BACKWARD_BLOCKS)
                     const int at = column + 8 * n;
                     if (at < HEAD_DIM) {
                         FragmentB two[2];
-                        load_b_kn_x2(two, d + (query + 8 * j) * STRIDE_OUT + at, STRIDE_OUT);
+                        const int left = TOKENS - query - 8 * j;
+                        load_b_kn_x2(two, d + (query + 8 * j) * STRIDE_OUT + at, STRIDE_OUT, left, HEAD_DIM - at);
                         mma(dv[n], a, two[0]);
                         if (n + 1 < ACC_COLUMNS / 8) mma(dv[n + 1], a, two[1]);
-                        load_b_kn_x2(two, q + (query + 8 * j) * STRIDE_QKV + at, STRIDE_QKV);
+                        load_b_kn_x2(two, q + (query + 8 * j) * STRIDE_QKV + at, STRIDE_QKV, left, HEAD_DIM - at);
                         mma(dk[n], b, two[0]);
                         if (n + 1 < ACC_COLUMNS / 8) mma(dk[n + 1], b, two[1]);
                     }
@@ -213,11 +219,11 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, BACKWARD_BLOCKS)
         for (int n = 0; n < ACC_COLUMNS / 8; ++n) zero(dq[n]);
         const float2 low = stats[first + g], high = stats[first + g + 8];
         const float2 stat[4] = {low, low, high, high};
-        load_own(own[0], own_q.first, own_q.stride);
-        load_own(own[1], own_d.first, own_d.stride);
+        load_own(own[0], own_q.first, own_q.stride, own_q.tokens);
+        load_own(own[1], own_d.first, own_d.stride, own_d.tokens);
         for (int key = 0; key <= (CAUSAL ? first : TOKENS_PADDED - 1); key += 16) {
             float p[2][4], dp[2][4];
-            scores(p, dp, own, own_q, own_d, {k + key * STRIDE_QKV, STRIDE_QKV}, {v + key * STRIDE_QKV, STRIDE_QKV});
+            scores(p, dp, own, own_q, own_d, rows_of(k, key), rows_of(v, key));
 #pragma unroll
             for (int n = 0; n < 2; ++n) weights_and_dscores<false>(p[n], dp[n], stat, first, key + 8 * n);
             if (needs_mask(first, key, 16, false)) {
@@ -232,7 +238,8 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, BACKWARD_BLOCKS)
                     const int at = column + 8 * n;
                     if (at < HEAD_DIM) {
                         FragmentB two[2];
-                        load_b_kn_x2(two, k + (key + 8 * j) * STRIDE_QKV + at, STRIDE_QKV);
+                        const int left = TOKENS - key - 8 * j;
+                        load_b_kn_x2(two, k + (key + 8 * j) * STRIDE_QKV + at, STRIDE_QKV, left, HEAD_DIM - at);
                         mma(dq[n], a, two[0]);
                         if (n + 1 < ACC_COLUMNS / 8) mma(dq[n + 1], a, two[1]);
                     }

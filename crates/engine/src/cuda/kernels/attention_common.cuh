@@ -4,7 +4,7 @@
 //
 // Defined by the program: TOKENS, HEADS, HEAD_DIM (a multiple of 8), CAUSAL, WEIGHTING (0 softmax, 1 ReLU / n,
 // 2 linear / n), STAGED (whether the operands fit into shared memory; else fragments are loaded from global
-// memory, whose buffers end with 16 spare rows).
+// memory, with zeros beyond the last token and the head's last column).
 
 #define TILES ((TOKENS + 15) / 16)
 #define TOKENS_PADDED (16 * TILES)
@@ -87,6 +87,9 @@ __device__ __forceinline__ void wait_staged() {
 #define OUTPUT_STRIDE (ACC_COLUMNS + 8)
 #define OUTPUT_VECTORS (OUTPUT_STAGED ? 16 * OUTPUT_STRIDE * (int)sizeof(storage_t) / 16 : 1)
 
+// Whether a column belongs to the head: the last accumulators of a wide head may reach beyond it.
+__device__ __forceinline__ bool in_head(int column) { return HEAD_DIM % ACC_COLUMNS == 0 || column < HEAD_DIM; }
+
 // Writes a warp's 16 rows of ACC_COLUMNS columns from its accumulators; `scratch` is this warp's alone.
 __device__ __forceinline__ void store_rows(storage_t* to, int stride, storage_t* scratch, const float (*d)[4], float low_scale,
                                            float high_scale, int first, int column) {
@@ -96,6 +99,7 @@ __device__ __forceinline__ void store_rows(storage_t* to, int stride, storage_t*
         storage_t* row = to + (u64)(first + g) * stride + column + 2 * c;
 #pragma unroll
         for (int n = 0; n < ACC_COLUMNS / 8; ++n) {
+            if (!in_head(column + 8 * n)) continue;
             if (low) store2(row + 8 * n, d[n][0] * low_scale, d[n][1] * low_scale);
             if (high) store2(row + 8 * stride + 8 * n, d[n][2] * high_scale, d[n][3] * high_scale);
         }
@@ -138,9 +142,9 @@ __device__ __forceinline__ void zero(float (&x)[4]) { x[0] = x[1] = x[2] = x[3] 
 #define OWN_IN_REGISTERS (PRECISION == BF16 && K_STEPS <= 2)
 
 template <int N>
-__device__ __forceinline__ void load_own(FragmentA (&rows)[N], const storage_t* p, int stride) {
+__device__ __forceinline__ void load_own(FragmentA (&rows)[N], const storage_t* p, int stride, int tokens) {
 #if OWN_IN_REGISTERS
 #pragma unroll
-    for (int n = 0; n < N; ++n) rows[n] = load_a(p + n * MMA_K, stride);
+    for (int n = 0; n < N; ++n) rows[n] = load_a(p + n * MMA_K, stride, tokens, HEAD_DIM - n * MMA_K);
 #endif
 }

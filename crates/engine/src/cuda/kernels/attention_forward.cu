@@ -10,15 +10,16 @@ __device__ __forceinline__ void attend(storage_t* to, float* lse, const storage_
     // Two rows per lane: g and g + 8. `row_scale` is applied to the result at the end.
     float s[TILES][2][4], row_max[2] = {-INF, -INF}, row_scale[2];
     FragmentA own[OWN_IN_REGISTERS ? K_STEPS : 1];
-    load_own(own, q + first * STRIDE_QKV, STRIDE_QKV);
+    load_own(own, q + first * STRIDE_QKV, STRIDE_QKV, TOKENS - first);
     FOR_TILES(t) {
         zero(s[t][0]);
         zero(s[t][1]);
 #pragma unroll 4
         for (int k0 = 0; k0 < HEAD_DIM_PADDED; k0 += MMA_K) {
-            const FragmentA a = OWN_IN_REGISTERS ? own[k0 / MMA_K] : load_a(q + first * STRIDE_QKV + k0, STRIDE_QKV);
+            const FragmentA a = OWN_IN_REGISTERS ? own[k0 / MMA_K]
+                                                 : load_a(q + first * STRIDE_QKV + k0, STRIDE_QKV, TOKENS - first, HEAD_DIM - k0);
             FragmentB two[2];
-            load_b_nk_x2(two, k + 16 * t * STRIDE_QKV + k0, STRIDE_QKV);
+            load_b_nk_x2(two, k + 16 * t * STRIDE_QKV + k0, STRIDE_QKV, TOKENS - 16 * t, HEAD_DIM - k0);
             mma(s[t][0], a, two[0]);
             mma(s[t][1], a, two[1]);
         }
@@ -81,7 +82,8 @@ __device__ __forceinline__ void attend(storage_t* to, float* lse, const storage_
                     const int at = column + 8 * n;
                     if (at < HEAD_DIM) {
                         FragmentB two[2];
-                        load_b_kn_x2(two, v + (16 * t + 8 * j) * STRIDE_QKV + at, STRIDE_QKV);
+                        const int key = 16 * t + 8 * j;
+                        load_b_kn_x2(two, v + key * STRIDE_QKV + at, STRIDE_QKV, TOKENS - key, HEAD_DIM - at);
                         mma(o[n], a, two[0]);
                         if (n + 1 < ACC_COLUMNS / 8) mma(o[n + 1], a, two[1]);
                     }

@@ -5,6 +5,10 @@
 // then the registers of an accumulator are the A fragment of the next product as they are.
 //
 // Lane l holds, with g = l / 4 and c = l % 4, of an accumulator: (g, 2c), (g, 2c+1), (g+8, 2c), (g+8, 2c+1).
+//
+// Where operands are not STAGED in shared memory, fragments are loaded from global memory: `rows` and `columns` then say how many
+// there are from `p` on. Nothing beyond them is read; zeros stand there. Columns are a multiple of 8.
+#define INSIDE(condition) (STAGED || (condition))
 
 #if PRECISION == BF16
 #define MMA_K 16
@@ -21,14 +25,16 @@ __device__ __forceinline__ void mma(float (&accumulator)[4], const FragmentA& a,
         : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]));
 }
 
-__device__ __forceinline__ u32 load_pair(const storage_t* p) { return *reinterpret_cast<const u32*>(p); }
+__device__ __forceinline__ u32 load_pair(const storage_t* p, bool inside) {
+    return inside ? *reinterpret_cast<const u32*>(p) : 0u;
+}
 
 #if STAGED
 __device__ __forceinline__ u32 shared_address(const storage_t* p) { return (u32)__cvta_generic_to_shared(p); }
 #endif
 
 // a[m, k] = p[m · stride + k]
-__device__ __forceinline__ FragmentA load_a(const storage_t* p, int stride) {
+__device__ __forceinline__ FragmentA load_a(const storage_t* p, int stride, int rows = 16, int columns = 16) {
     const int lane = threadIdx.x % WARP;
 #if STAGED
     FragmentA a;
@@ -39,13 +45,16 @@ __device__ __forceinline__ FragmentA load_a(const storage_t* p, int stride) {
                  : "memory");
     return a;
 #else
-    const storage_t *low = p + lane / 4 * stride + 2 * (lane % 4), *high = low + 8 * stride;
-    return FragmentA{{load_pair(low), load_pair(high), load_pair(low + 8), load_pair(high + 8)}};
+    const int row = lane / 4;
+    const storage_t *low = p + row * stride + 2 * (lane % 4), *high = low + 8 * stride;
+    const bool low_inside = row < rows, high_inside = row + 8 < rows, both_halves = columns > 8;
+    return FragmentA{{load_pair(low, low_inside), load_pair(high, high_inside), load_pair(low + 8, low_inside && both_halves),
+                      load_pair(high + 8, high_inside && both_halves)}};
 #endif
 }
 
 // b[k, n] = p[n · stride + k]
-__device__ __forceinline__ FragmentB load_b_nk(const storage_t* p, int stride) {
+__device__ __forceinline__ FragmentB load_b_nk(const storage_t* p, int stride, int rows = 8, int columns = 16) {
     const int lane = threadIdx.x % WARP;
 #if STAGED
     FragmentB b;
@@ -57,12 +66,13 @@ __device__ __forceinline__ FragmentB load_b_nk(const storage_t* p, int stride) {
     return b;
 #else
     const storage_t* row = p + lane / 4 * stride + 2 * (lane % 4);
-    return FragmentB{{load_pair(row), load_pair(row + 8)}};
+    const bool inside = lane / 4 < rows;
+    return FragmentB{{load_pair(row, inside), load_pair(row + 8, inside && columns > 8)}};
 #endif
 }
 
 // b[k, n] = p[k · stride + n]
-__device__ __forceinline__ FragmentB load_b_kn(const storage_t* p, int stride) {
+__device__ __forceinline__ FragmentB load_b_kn(const storage_t* p, int stride, int rows = 16, int columns = 8) {
     const int lane = threadIdx.x % WARP;
 #if STAGED
     FragmentB b;
@@ -73,15 +83,17 @@ __device__ __forceinline__ FragmentB load_b_kn(const storage_t* p, int stride) {
                  : "memory");
     return b;
 #else
-    const storage_t* column = p + 2 * (lane % 4) * stride + lane / 4;
-    const u32 low = column[0].bits | (u32)column[stride].bits << 16;
-    const u32 high = column[8 * stride].bits | (u32)column[9 * stride].bits << 16;
-    return FragmentB{{low, high}};
+    const int first = 2 * (lane % 4);
+    const auto bits = [=](int row) -> u32 {
+        return row < rows && lane / 4 < columns ? p[row * stride + lane / 4].bits : 0u;
+    };
+    return FragmentB{{bits(first) | bits(first + 1) << 16, bits(first + 8) | bits(first + 9) << 16}};
 #endif
 }
 
 // Two neighbouring B fragments at once. b[n][k, i] = p[(8 n + i) · stride + k]
-__device__ __forceinline__ void load_b_nk_x2(FragmentB (&b)[2], const storage_t* p, int stride) {
+__device__ __forceinline__ void load_b_nk_x2(FragmentB (&b)[2], const storage_t* p, int stride, int rows = 16,
+                                             int columns = 16) {
 #if STAGED
     const int lane = threadIdx.x % WARP;
     const u32 address = shared_address(p + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
@@ -90,13 +102,14 @@ __device__ __forceinline__ void load_b_nk_x2(FragmentB (&b)[2], const storage_t*
                  : "r"(address)
                  : "memory");
 #else
-    b[0] = load_b_nk(p, stride);
-    b[1] = load_b_nk(p + 8 * stride, stride);
+    b[0] = load_b_nk(p, stride, rows, columns);
+    b[1] = load_b_nk(p + 8 * stride, stride, rows - 8, columns);
 #endif
 }
 
-// b[n][k, i] = p[k · stride + 8 n + i]; beyond the last column, the second is whatever lies there.
-__device__ __forceinline__ void load_b_kn_x2(FragmentB (&b)[2], const storage_t* p, int stride) {
+// b[n][k, i] = p[k · stride + 8 n + i]; staged, the second is whatever lies beyond the last column.
+__device__ __forceinline__ void load_b_kn_x2(FragmentB (&b)[2], const storage_t* p, int stride, int rows = 16,
+                                             int columns = 16) {
 #if STAGED
     const int lane = threadIdx.x % WARP;
     const u32 address = shared_address(p + (lane % 16) * stride + lane / 16 * 8);
@@ -105,8 +118,8 @@ __device__ __forceinline__ void load_b_kn_x2(FragmentB (&b)[2], const storage_t*
                  : "r"(address)
                  : "memory");
 #else
-    b[0] = load_b_kn(p, stride);
-    b[1] = load_b_kn(p + 8, stride);
+    b[0] = load_b_kn(p, stride, rows, columns);
+    b[1] = load_b_kn(p + 8, stride, rows, columns - 8);
 #endif
 }
 
@@ -168,35 +181,43 @@ __device__ __forceinline__ void mma(float (&accumulator)[4], const FragmentA& a,
     mma_tf32(accumulator, a.x[0], b.x[0]);
 }
 
-__device__ __forceinline__ FragmentA load_a(const float* p, int stride) {
+__device__ __forceinline__ float2 load_pair(const float* p, bool inside) {
+    return inside ? *reinterpret_cast<const float2*>(p) : make_float2(0, 0);
+}
+
+// MMA_K columns are never more than there are.
+__device__ __forceinline__ FragmentA load_a(const float* p, int stride, int rows = 16, int = 8) {
     const int g = (threadIdx.x % WARP) / 4, c = threadIdx.x % 4;
-    const float2 low = *reinterpret_cast<const float2*>(p + g * stride + 2 * c);
-    const float2 high = *reinterpret_cast<const float2*>(p + (g + 8) * stride + 2 * c);
+    const float2 low = load_pair(p + g * stride + 2 * c, INSIDE(g < rows));
+    const float2 high = load_pair(p + (g + 8) * stride + 2 * c, INSIDE(g + 8 < rows));
     const float values[4] = {low.x, high.x, low.y, high.y};
     return split_tf32<FragmentA>(values);
 }
 
-__device__ __forceinline__ FragmentB load_b_nk(const float* p, int stride) {
+__device__ __forceinline__ FragmentB load_b_nk(const float* p, int stride, int rows = 8, int = 8) {
     const int g = (threadIdx.x % WARP) / 4, c = threadIdx.x % 4;
-    const float2 row = *reinterpret_cast<const float2*>(p + g * stride + 2 * c);
+    const float2 row = load_pair(p + g * stride + 2 * c, INSIDE(g < rows));
     const float values[2] = {row.x, row.y};
     return split_tf32<FragmentB>(values);
 }
 
-__device__ __forceinline__ FragmentB load_b_kn(const float* p, int stride) {
+__device__ __forceinline__ FragmentB load_b_kn(const float* p, int stride, int rows = 8, int columns = 8) {
     const int g = (threadIdx.x % WARP) / 4, c = threadIdx.x % 4;
-    const float values[2] = {p[2 * c * stride + g], p[(2 * c + 1) * stride + g]};
+    const auto value = [=](int row) -> float {
+        return INSIDE(row < rows && g < columns) ? p[row * stride + g] : 0.0f;
+    };
+    const float values[2] = {value(2 * c), value(2 * c + 1)};
     return split_tf32<FragmentB>(values);
 }
 
-__device__ __forceinline__ void load_b_nk_x2(FragmentB (&b)[2], const float* p, int stride) {
-    b[0] = load_b_nk(p, stride);
-    b[1] = load_b_nk(p + 8 * stride, stride);
+__device__ __forceinline__ void load_b_nk_x2(FragmentB (&b)[2], const float* p, int stride, int rows = 16, int columns = 8) {
+    b[0] = load_b_nk(p, stride, rows, columns);
+    b[1] = load_b_nk(p + 8 * stride, stride, rows - 8, columns);
 }
 
-__device__ __forceinline__ void load_b_kn_x2(FragmentB (&b)[2], const float* p, int stride) {
-    b[0] = load_b_kn(p, stride);
-    b[1] = load_b_kn(p + 8, stride);
+__device__ __forceinline__ void load_b_kn_x2(FragmentB (&b)[2], const float* p, int stride, int rows = 8, int columns = 16) {
+    b[0] = load_b_kn(p, stride, rows, columns);
+    b[1] = load_b_kn(p + 8, stride, rows, columns - 8);
 }
 
 __device__ __forceinline__ FragmentA a_of_ones() {

@@ -1,13 +1,12 @@
 //! Attention: one block per head of a prompt.
 
-use super::{Buffer, Lowering, Partials};
+use super::{Lowering, Partials};
 use crate::cuda::Precision;
+use crate::cuda::buffer::{Pointer, StorageBuffer};
 use crate::cuda::compiler::KernelSource;
 use crate::cuda::error::CudaError;
-use crate::cuda::graph::{Argument, Launch, MAIN};
+use crate::cuda::graph::{ABSENT, Argument, Launch, MAIN};
 use crate::cuda::kernels;
-use crate::cuda::matmul::DType;
-use crate::cuda::memory::Pointer;
 use crate::model::ops::{Attention, Mask, Weighting};
 use crate::model::plan::Mode;
 
@@ -90,20 +89,22 @@ impl Lowering<'_> {
 
     /// Where the softmax's log-sum-exp goes; kept under the variable that holds the weights on the CPU.
     fn log_sum_exp(&mut self, op: &Attention) -> Result<Pointer, CudaError> {
-        let (Some(weights), Weighting::Softmax) = (op.weights, op.kind.weighting) else { return Ok(0) };
-        if let Some(buffer) = self.values[weights.0] {
-            return Ok(buffer.at);
-        }
+        let (Some(weights), Weighting::Softmax) = (op.weights, op.kind.weighting) else { return Ok(ABSENT) };
         let len = op.batch * op.heads * op.tokens;
-        let at = self.float_buffer(len)?;
-        self.values[weights.0] = Some(Buffer { at, dtype: DType::Float, len });
-        Ok(at)
+        let buffer = match self.values[weights.0] {
+            Some(buffer) => buffer.float()?,
+            None => self.float_buffer("attention log-sum-exp", len)?,
+        };
+        self.values[weights.0] = Some(StorageBuffer::Float(buffer));
+        Ok(buffer.pointer(len)?)
     }
 
     pub(super) fn attention(&mut self, op: &Attention) -> Result<(), CudaError> {
-        let out = self.store(op.out, self.storage())?;
+        let all = op.batch * op.tokens * op.heads * op.size;
+        let out = self.store("attention z", op.out, self.storage())?.pointer(all)?;
         let lse = self.log_sum_exp(op)?;
-        let arguments = vec![out.into(), lse.into(), self.value(op.qkv).into()];
+        let qkv = self.in_storage(op.qkv)?.pointer(3 * all)?;
+        let arguments = vec![out.into(), lse.into(), qkv.into()];
         // A warp takes two tiles.
         let warps = op.tokens.div_ceil(16).div_ceil(2);
         self.launch_attention(op, "attention_forward", [3, warps], arguments)
@@ -111,15 +112,21 @@ impl Lowering<'_> {
 
     pub(super) fn attention_backward(&mut self, op: &Attention) -> Result<(), CudaError> {
         let width = op.heads * op.size;
-        let dqkv = self.storage_buffer(op.batch * op.tokens * 3 * width)?;
-        let at = self.float_buffer(op.batch * 3 * width)?;
-        let lse = self.log_sum_exp(op)?;
-        let dout = self.gradient(op.out);
-        let pointers = [dqkv, at, dout, self.value(op.out), self.value(op.qkv), lse];
+        let all = op.batch * op.tokens * width;
+        let dqkv = self.storage_buffer("attention dqkv", 3 * all)?;
+        let sums = self.float_buffer("attention partials", op.batch * 3 * width)?;
+        let pointers = [
+            dqkv.pointer(3 * all)?,
+            sums.pointer(op.batch * 3 * width)?,
+            self.gradient(op.out).pointer(all)?,
+            self.in_storage(op.out)?.pointer(all)?,
+            self.in_storage(op.qkv)?.pointer(3 * all)?,
+            self.log_sum_exp(op)?,
+        ];
         let warps = op.tokens.div_ceil(16);
         let arguments = pointers.map(Into::into).to_vec();
         self.launch_attention(op, "attention_backward", [4, warps], arguments)?;
-        self.bias_partials.insert(op.qkv.0, Partials { at, count: op.batch, stride: 3 * width });
+        self.bias_partials.insert(op.qkv.0, Partials::new(sums, 0, [op.batch, 3 * width])?);
         self.gradients[op.qkv.0] = Some(dqkv);
         Ok(())
     }

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::{Lowering, Partials};
 use crate::cuda::Precision;
+use crate::cuda::buffer::{DeviceBuffer, Pointer, StorageBuffer};
 use crate::cuda::compiler::{KernelSource, Kernels};
 use crate::cuda::error::CudaError;
-use crate::cuda::graph::{Argument, Launch, MAIN};
+use crate::cuda::graph::{ABSENT, Argument, Launch, MAIN};
 use crate::cuda::kernels;
-use crate::cuda::matmul::{DType, DeviceMatrix};
-use crate::cuda::memory::Pointer;
+use crate::cuda::matrix::DeviceMatrix;
 use crate::model::ops::{LstmLayer, Op};
 use crate::model::plan::Mode;
 
@@ -18,19 +18,22 @@ pub(super) struct Stack {
     layers: Vec<LstmLayer>,
     kernels: Kernels,
     tiling: Tiling,
-    /// One row of pointers per layer.
-    table: Pointer,
+    /// One row of [`POINTERS`] per layer.
+    table: DeviceBuffer<Pointer>,
     /// By layer; empty in inference.
     saved: Vec<SavedLayer>,
 }
 
+/// Pointers of a layer, as in the kernels.
+const POINTERS: usize = 13;
+
 /// What the forward pass saves of a layer, and where its gradients go.
 #[derive(Clone, Copy)]
 struct SavedLayer {
-    x: Pointer,
-    previous: Pointer,
-    dgates: Pointer,
-    dbias: Pointer,
+    x: StorageBuffer,
+    previous: StorageBuffer,
+    dgates: StorageBuffer,
+    dbias: DeviceBuffer<f32>,
 }
 
 /// The tile of a block and the cp.async pipeline, as the kernels' source computes them.
@@ -129,13 +132,13 @@ impl Lowering<'_> {
         for layer in &layers {
             rows.extend(self.lstm_layer(layer, &tiling, &mut saved)?);
         }
-        let bytes: Vec<u8> = rows.iter().flat_map(|pointer| pointer.to_ne_bytes()).collect();
-        let table = self.memory.filled(&bytes)?;
+        let table = self.memory.filled("table of LSTM layers", &rows)?;
         let stack = Stack { layers, kernels, tiling, table, saved };
         for diagonal in stack.diagonals() {
             let active = stack.active(diagonal);
             let numbers = [active.start, diagonal, first.batch, first.tokens].map(Into::into);
-            let arguments = [&[stack.table.into()], &numbers[..]].concat();
+            let table = stack.table.pointer(POINTERS * stack.layers.len())?;
+            let arguments = [&[table.into()], &numbers[..]].concat();
             self.diagonal(&stack, "lstm_forward", &stack.tiling.forward, active.len(), arguments)?;
         }
         self.lstm = Some(stack);
@@ -148,26 +151,38 @@ impl Lowering<'_> {
         op: &LstmLayer,
         tiling: &Tiling,
         saved: &mut Vec<SavedLayer>,
-    ) -> Result<[Pointer; 13], CudaError> {
-        let rows = op.batch * op.tokens;
+    ) -> Result<[Pointer; POINTERS], CudaError> {
+        let width = op.width;
+        let all = op.batch * op.tokens * width;
         let x = self.in_storage(op.x)?;
-        let out = self.store(op.out, DType::Float)?;
-        let out_storage = self.storage_copy(op.out)?;
-        let cells = self.store(op.cells, DType::Float)?;
-        let weights =
-            [self.weights(op.w_ih), self.weights(op.w_hh), self.param(op.b_ih), self.param(op.b_hh)];
-        let [w_ih, w_hh, b_ih, b_hh] = weights;
-        let mut training = [0; 5];
+        let forward = [
+            x.pointer(all)?,
+            self.weights(op.w_ih)?.pointer(4 * width * width)?,
+            self.weights(op.w_hh)?.pointer(4 * width * width)?,
+            self.param(op.b_ih)?.pointer(4 * width)?,
+            self.param(op.b_hh)?.pointer(4 * width)?,
+            self.store_float("LSTM out", op.out)?.pointer(all)?,
+            self.storage_copy("LSTM out, stored", op.out)?.pointer(all)?,
+            self.store_float("LSTM cells", op.cells)?.pointer(all)?,
+        ];
+        let mut training = [ABSENT; 5];
         if self.graph.mode == Mode::Train {
-            let gates = self.store(op.gates, DType::Float)?;
-            let previous = self.store(op.previous, self.storage())?;
-            let dgates = self.storage_buffer(4 * rows * op.width)?;
-            let dcell = self.float_buffer(op.batch * op.width)?;
-            let partials = op.tokens * op.batch.div_ceil(tiling.rows);
-            let dbias = self.float_buffer(4 * partials * op.width)?;
-            training = [gates, previous, dgates, dcell, dbias];
+            let gates = self.store_float("LSTM gates", op.gates)?;
+            let previous = self.store("LSTM previous out", op.previous, self.storage())?;
+            let dgates = self.storage_buffer("LSTM gradient of gates", 4 * all)?;
+            let dcell = self.float_buffer("LSTM gradient of cells", op.batch * width)?;
+            let sums = 4 * width * op.tokens * op.batch.div_ceil(tiling.rows);
+            let dbias = self.float_buffer("LSTM bias partials", sums)?;
+            training = [
+                gates.pointer(4 * all)?,
+                previous.pointer(all)?,
+                dgates.pointer(4 * all)?,
+                dcell.pointer(op.batch * width)?,
+                dbias.pointer(sums)?,
+            ];
             saved.push(SavedLayer { x, previous, dgates, dbias });
         }
+        let [x, w_ih, w_hh, b_ih, b_hh, out, out_storage, cells] = forward;
         let [gates, previous, dgates, dcell, dbias] = training;
         Ok([x, w_ih, w_hh, b_ih, b_hh, out, out_storage, cells, gates, previous, dgates, dcell, dbias])
     }
@@ -190,10 +205,12 @@ impl Lowering<'_> {
     pub(super) fn lstm_backward(&mut self) -> Result<(), CudaError> {
         let stack = self.lstm.take().expect("the forward pass was lowered before");
         let (count, first) = (stack.layers.len(), stack.layers[0]);
-        let dout = self.gradient(stack.layers[count - 1].out);
+        let (rows, width) = (first.batch * first.tokens, first.width);
+        let dout = self.gradient(stack.layers[count - 1].out).pointer(rows * width)?;
+        let table = stack.table.pointer(POINTERS * count)?;
         for diagonal in stack.diagonals().rev() {
             let active = stack.active(diagonal);
-            let pointers = [stack.table, dout].map(Argument::from);
+            let pointers = [table, dout].map(Argument::from);
             let numbers = [count, active.start, diagonal, first.batch, first.tokens].map(Argument::from);
             let arguments = [&pointers[..], &numbers].concat();
             self.diagonal(&stack, "lstm_backward", &stack.tiling.backward, active.len(), arguments)?;
@@ -201,11 +218,10 @@ impl Lowering<'_> {
                 self.lstm_weights(&stack, diagonal)?;
             }
         }
-        let (rows, width) = (first.batch * first.tokens, first.width);
-        let dx = self.storage_buffer(rows * width)?;
-        let d = DeviceMatrix::new(stack.saved[0].dgates, self.storage(), rows, 4 * width);
-        let w = DeviceMatrix::new(self.weights(first.w_ih), self.storage(), 4 * width, width);
-        self.matmul_or_fail(MAIN, DeviceMatrix::new(dx, self.storage(), rows, width), [d, w])?;
+        let dx = self.storage_buffer("LSTM dx", rows * width)?;
+        let d = DeviceMatrix::new(stack.saved[0].dgates, rows, 4 * width);
+        let w = DeviceMatrix::new(self.weights(first.w_ih)?, 4 * width, width);
+        self.matmul_or_fail(MAIN, DeviceMatrix::new(dx, rows, width), [d, w])?;
         self.gradients[first.x.0] = Some(dx);
         Ok(())
     }
@@ -214,16 +230,16 @@ impl Lowering<'_> {
     fn lstm_weights(&mut self, stack: &Stack, layer: usize) -> Result<(), CudaError> {
         let (op, saved) = (stack.layers[layer], stack.saved[layer]);
         let (rows, width) = (op.batch * op.tokens, op.width);
-        let d = DeviceMatrix::new(saved.dgates, self.storage(), rows, 4 * width);
+        let d = DeviceMatrix::new(saved.dgates, rows, 4 * width);
         for (w, x) in [(op.w_ih, saved.x), (op.w_hh, saved.previous)] {
             let stream = self.side_stream();
-            let out = DeviceMatrix::new(self.dparam(w), DType::Float, 4 * width, width);
-            self.matmul_or_fail(stream, out, [d.t(), DeviceMatrix::new(x, self.storage(), rows, width)])?;
+            let out = DeviceMatrix::new(StorageBuffer::Float(self.dparam(w)?), 4 * width, width);
+            self.matmul_or_fail(stream, out, [d.t(), DeviceMatrix::new(x, rows, width)])?;
         }
         let count = op.tokens * op.batch.div_ceil(stack.tiling.rows);
-        let partials = Partials { at: saved.dbias, count, stride: 4 * width };
+        let partials = Partials::new(saved.dbias, 0, [count, 4 * width])?;
         for bias in [op.b_ih, op.b_hh] {
-            self.reduce(self.dparam(bias), partials, 4 * width);
+            self.reduce(self.dparam(bias)?, partials, 4 * width)?;
         }
         Ok(())
     }

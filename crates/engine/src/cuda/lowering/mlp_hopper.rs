@@ -4,12 +4,12 @@
 
 use super::{Lowering, Partials};
 use crate::cuda::Precision;
+use crate::cuda::buffer::{Pointer, StorageBuffer};
 use crate::cuda::compiler::KernelSource;
 use crate::cuda::device::Device;
 use crate::cuda::error::CudaError;
 use crate::cuda::graph::{Argument, Launch, MAIN};
 use crate::cuda::kernels;
-use crate::cuda::memory::Pointer;
 use crate::model::ops::{Activation, Epilogue, Linear, Op};
 use crate::model::plan::Mode;
 
@@ -63,8 +63,8 @@ pub(super) fn source(op: &Linear, precision: Precision, device: &Device) -> Opti
 }
 
 /// The kernels move vectors of 16 bytes.
-fn aligned(pointers: &[Pointer]) -> bool {
-    pointers.iter().all(|pointer| pointer.is_multiple_of(16))
+fn is_aligned(weights: StorageBuffer) -> bool {
+    weights.is_aligned(16)
 }
 
 impl Lowering<'_> {
@@ -89,16 +89,24 @@ impl Lowering<'_> {
     /// In training, a linear map with GELU, whose derivative is saved for the backward pass; says whether there is a kernel
     /// for that.
     pub(super) fn mlp_up_gelu(&mut self, op: &Linear) -> Result<bool, CudaError> {
-        let [x, w, bias] = [self.value(op.x), self.weights(op.w), self.weights(op.b)];
+        let [w, bias] = [self.weights(op.w)?, self.weights(op.b)?];
         let Some(shape) = Shape::of(op, self.precision, self.device) else { return Ok(false) };
-        if !aligned(&[w, bias]) || !self.backward_is_fused(op) {
+        if !is_aligned(w) || !is_aligned(bias) || !self.backward_is_fused(op) {
             return Ok(false);
         }
-        let out = self.store(op.out, self.storage())?;
+        let all = op.rows * op.outer;
+        let out = self.store("activation", op.out, self.storage())?;
         // One byte each.
-        let derivative = self.memory.zeros(op.rows * op.outer)?;
+        let derivative = self.memory.zeros("saved derivative", all)?;
         self.saved_derivatives.insert(op.out.0, derivative);
-        self.launch_mlp("mlp_up_gelu", shape, op.rows, &[out, derivative, x, w, bias])?;
+        let pointers = [
+            out.pointer(all)?,
+            derivative.pointer(all)?,
+            self.in_storage(op.x)?.pointer(op.rows * op.inner)?,
+            w.pointer(op.inner * op.outer)?,
+            bias.pointer(op.outer)?,
+        ];
+        self.launch_mlp("mlp_up_gelu", shape, op.rows, &pointers)?;
         Ok(true)
     }
 
@@ -109,7 +117,7 @@ impl Lowering<'_> {
             reader.x == op.out
                 && reader.outer == op.inner
                 && !reader.transposed
-                && aligned(&[self.weights(reader.w)])
+                && self.weights(reader.w).is_ok_and(is_aligned)
         };
         let mut ops = self.graph.plan.ops().iter();
         self.graph.mode == Mode::Train
@@ -122,11 +130,18 @@ impl Lowering<'_> {
         let Some(&derivative) = self.saved_derivatives.get(&op.x.0) else { return Ok(false) };
         let shape = Shape { k: op.outer, n: op.inner };
         let count = shape.blocks_per_tile(op.rows, self.device) * WARPS;
-        let d = self.storage_buffer(op.rows * op.inner)?;
-        let at = self.float_buffer(count * op.inner)?;
-        let pointers = [d, at, self.gradient(op.out), self.weights(op.w), derivative];
+        let all = op.rows * op.inner;
+        let d = self.storage_buffer("mlp hidden gradient", all)?;
+        let sums = self.float_buffer("bias partials", count * op.inner)?;
+        let pointers = [
+            d.pointer(all)?,
+            sums.pointer(count * op.inner)?,
+            self.gradient(op.out).pointer(op.rows * op.outer)?,
+            self.weights(op.w)?.pointer(op.inner * op.outer)?,
+            derivative.pointer(all)?,
+        ];
         self.launch_mlp("mlp_hidden_backward", shape, op.rows, &pointers)?;
-        self.bias_partials.insert(op.x.0, Partials { at, count, stride: op.inner });
+        self.bias_partials.insert(op.x.0, Partials::new(sums, 0, [count, op.inner])?);
         self.gradients[op.x.0] = Some(d);
         Ok(true)
     }

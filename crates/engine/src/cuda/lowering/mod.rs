@@ -17,13 +17,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Precision;
+use super::buffer::{BufferError, DType, DeviceBuffer, StorageBuffer};
 use super::compiler::{KernelSource, Kernels};
 use super::device::Device;
 use super::error::CudaError;
 use super::graph::{Argument, Command, Launch, MAIN, STREAMS, Work};
 use super::kernels;
-use super::matmul::{DType, DeviceMatrix, Fused, Matmul, Terms};
-use super::memory::{DeviceMemory, Pointer};
+use super::matmul::{Fused, Matmul, Terms};
+use super::matrix::DeviceMatrix;
+use super::memory::DeviceMemory;
 use crate::model::graph::Graph;
 use crate::model::ops::Op;
 use crate::model::parameters::Param;
@@ -34,22 +36,14 @@ use reduce::{Partials, Reduction};
 /// Device buffers of one network's parameters, shared by commands of several shapes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeviceParameters {
-    /// The master weights, float32.
-    pub params: Pointer,
+    /// The master weights.
+    pub params: DeviceBuffer<f32>,
     /// In the storage type, as the matmuls read them; the same buffer except in bf16.
-    pub rounded: Pointer,
-    /// float32 gradients.
-    pub grads: Pointer,
-    /// The loss, one float32.
-    pub loss: Pointer,
-}
-
-/// A value in device memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Buffer {
-    pub at: Pointer,
-    pub dtype: DType,
-    pub len: usize,
+    pub rounded: StorageBuffer,
+    /// Gradients.
+    pub grads: DeviceBuffer<f32>,
+    /// The loss, one number.
+    pub loss: DeviceBuffer<f32>,
 }
 
 /// Threads of kernels with a warp per row, and rows per block.
@@ -64,7 +58,7 @@ pub(crate) struct Lowered {
     /// Empty in inference. Leaves gradients and the loss complete on the main stream.
     pub backward: Vec<Command>,
     /// By variable.
-    pub values: Vec<Option<Buffer>>,
+    pub values: Vec<Option<StorageBuffer>>,
     pub memory: DeviceMemory,
     /// Those with a row of the residual stream per warp or block.
     pub kernels: Kernels,
@@ -134,7 +128,7 @@ pub(crate) fn lower(
         side: 0,
     };
     for var in [Some(graph.input), graph.targets].into_iter().flatten() {
-        lowering.store(var, DType::Float)?;
+        lowering.store("input", var, DType::Float)?;
     }
     let groups = graph.plan.ops().chunk_by(|a, b| matches!([a, b], [Op::LstmLayer(_), Op::LstmLayer(_)]));
     let mut starts = Vec::new();
@@ -166,14 +160,14 @@ struct Lowering<'a> {
     /// By shape of the weights.
     mlp_kernels: HashMap<mlp_hopper::Shape, Kernels>,
     /// By variable that an activation leads to: its derivative, which the backward pass reads in place of the pre-activation.
-    saved_derivatives: HashMap<usize, Pointer>,
+    saved_derivatives: HashMap<usize, DeviceBuffer<u8>>,
     lstm: Option<Stack>,
     width: usize,
-    values: Vec<Option<Buffer>>,
+    values: Vec<Option<StorageBuffer>>,
     /// By variable: the copy in the storage type that matmuls read of a value that is float32 for everyone else.
-    storage_copies: HashMap<usize, Pointer>,
+    storage_copies: HashMap<usize, StorageBuffer>,
     /// By variable; in the storage type.
-    gradients: Vec<Option<Pointer>>,
+    gradients: Vec<Option<StorageBuffer>>,
     /// By variable: partial sums over rows of the variable's gradient, where a kernel computes them on the way.
     bias_partials: HashMap<usize, Partials>,
     reductions: Vec<Reduction>,
@@ -216,67 +210,75 @@ impl Lowering<'_> {
     }
 
     /// Makes the buffer of a value; temporaries that share a variable share the buffer.
-    fn store(&mut self, var: Var, dtype: DType) -> Result<Pointer, CudaError> {
+    fn store(&mut self, label: &'static str, var: Var, dtype: DType) -> Result<StorageBuffer, CudaError> {
         if let Some(buffer) = self.values[var.0] {
-            return Ok(buffer.at);
+            return Ok(buffer.of(dtype)?);
         }
-        let len = self.graph.plan.len_of(var);
-        let bytes = len * if dtype == DType::Float { 4 } else { self.precision.bytes() };
-        let at = self.memory.zeros(bytes)?;
-        self.values[var.0] = Some(Buffer { at, dtype, len });
-        Ok(at)
+        let buffer = self.memory.storage(label, dtype, self.graph.plan.len_of(var))?;
+        self.values[var.0] = Some(buffer);
+        Ok(buffer)
+    }
+
+    /// The same of a value that is float32 in every precision.
+    fn store_float(&mut self, label: &'static str, var: Var) -> Result<DeviceBuffer<f32>, CudaError> {
+        Ok(self.store(label, var, DType::Float)?.float()?)
     }
 
     /// The buffer of a value that was computed before.
-    fn value(&self, var: Var) -> Pointer {
-        self.values[var.0].expect("operations are in order").at
+    fn value(&self, var: Var) -> StorageBuffer {
+        self.values[var.0].expect("operations are in order")
+    }
+
+    /// The same of a value that is float32 in every precision.
+    fn float_value(&self, var: Var) -> Result<DeviceBuffer<f32>, BufferError> {
+        self.value(var).float()
     }
 
     /// A second buffer, in the storage type, for a float32 value that matmuls read; the value itself where that is float32.
-    fn storage_copy(&mut self, var: Var) -> Result<Pointer, CudaError> {
+    fn storage_copy(&mut self, label: &'static str, var: Var) -> Result<StorageBuffer, CudaError> {
         if self.storage() == DType::Float {
             return Ok(self.value(var));
         }
-        let at = self.storage_buffer(self.graph.plan.len_of(var))?;
-        self.storage_copies.insert(var.0, at);
-        Ok(at)
+        let buffer = self.storage_buffer(label, self.graph.plan.len_of(var))?;
+        self.storage_copies.insert(var.0, buffer);
+        Ok(buffer)
     }
 
     /// A value in the storage type, as matmuls read it.
-    fn in_storage(&self, var: Var) -> Result<Pointer, CudaError> {
-        let buffer = self.values[var.0].expect("operations are in order");
+    fn in_storage(&self, var: Var) -> Result<StorageBuffer, CudaError> {
+        let buffer = self.value(var);
         match self.storage_copies.get(&var.0) {
-            Some(at) => Ok(*at),
-            None if buffer.dtype == self.storage() => Ok(buffer.at),
+            Some(copy) => Ok(*copy),
+            None if buffer.dtype() == self.storage() => Ok(buffer),
             None => Err(CudaError::Unsupported("a network that reads its residual stream directly".into())),
         }
     }
 
     /// A buffer of `len` values in the storage type.
-    fn storage_buffer(&mut self, len: usize) -> Result<Pointer, CudaError> {
-        self.memory.zeros(len * self.precision.bytes())
+    fn storage_buffer(&mut self, label: &'static str, len: usize) -> Result<StorageBuffer, CudaError> {
+        self.memory.storage(label, self.storage(), len)
     }
 
-    fn float_buffer(&mut self, len: usize) -> Result<Pointer, CudaError> {
-        self.memory.zeros(4 * len)
+    fn float_buffer(&mut self, label: &'static str, len: usize) -> Result<DeviceBuffer<f32>, CudaError> {
+        self.memory.zeros(label, len)
     }
 
     /// A parameter in float32.
-    fn param(&self, param: Param) -> Pointer {
-        self.parameters.params + 4 * param.offset as u64
+    fn param(&self, param: Param) -> Result<DeviceBuffer<f32>, BufferError> {
+        self.parameters.params.part(param.range())
     }
 
     /// A parameter in the storage type, as the matmuls read it.
-    fn weights(&self, param: Param) -> Pointer {
-        self.parameters.rounded + (self.precision.bytes() * param.offset) as u64
+    fn weights(&self, param: Param) -> Result<StorageBuffer, BufferError> {
+        self.parameters.rounded.part(param.range())
     }
 
     /// The gradient of a parameter.
-    fn dparam(&self, param: Param) -> Pointer {
-        self.parameters.grads + 4 * param.offset as u64
+    fn dparam(&self, param: Param) -> Result<DeviceBuffer<f32>, BufferError> {
+        self.parameters.grads.part(param.range())
     }
 
-    fn gradient(&self, var: Var) -> Pointer {
+    fn gradient(&self, var: Var) -> StorageBuffer {
         self.gradients[var.0].expect("every value leads to the loss")
     }
 
@@ -310,7 +312,7 @@ impl Lowering<'_> {
         stream: usize,
         out: DeviceMatrix,
         factors: [DeviceMatrix; 2],
-        c: Option<Pointer>,
+        c: Option<StorageBuffer>,
         fused: Fused,
     ) -> Result<bool, CudaError> {
         let matmul = Matmul::new(self.device, self.precision, out, factors, Terms::plus(c), fused)?;

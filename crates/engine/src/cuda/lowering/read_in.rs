@@ -1,8 +1,9 @@
 //! The read-in of tokens into the residual stream, with positions.
 
 use super::{Lowering, Partials};
+use crate::cuda::buffer::DType;
 use crate::cuda::error::CudaError;
-use crate::cuda::matmul::DType;
+use crate::cuda::graph::ABSENT;
 use crate::model::ops::{Epilogue, Linear};
 
 /// Tokens per block.
@@ -10,19 +11,22 @@ const ROWS: usize = 16;
 
 impl Lowering<'_> {
     pub(super) fn read_in(&mut self, op: &Linear) -> Result<(), CudaError> {
-        let out = self.store(op.out, DType::Float)?;
+        let all = op.rows * self.width;
+        let out = self.store_float("read_in out", op.out)?;
         let (positions, period, out_storage) = match op.epilogue {
             // A residual stream begins, which stays float32.
-            Epilogue::Positions { table, tokens } => (self.param(table), tokens, 0),
-            _ if self.storage() == DType::Float => (0, 1, 0),
-            _ => (0, 1, self.storage_copy(op.out)?),
+            Epilogue::Positions { table, tokens } => {
+                (self.param(table)?.pointer(tokens * self.width)?, tokens, ABSENT)
+            }
+            _ if self.storage() == DType::Float => (ABSENT, 1, ABSENT),
+            _ => (ABSENT, 1, self.storage_copy("read_in out, stored", op.out)?.pointer(all)?),
         };
         let arguments = [
-            out.into(),
+            out.pointer(all)?.into(),
             out_storage.into(),
-            self.value(op.x).into(),
-            self.param(op.w).into(),
-            self.param(op.b).into(),
+            self.float_value(op.x)?.pointer(op.rows * op.inner)?.into(),
+            self.param(op.w)?.pointer(self.width * op.inner)?.into(),
+            self.param(op.b)?.pointer(self.width)?.into(),
             positions.into(),
             op.rows.into(),
             ROWS.into(),
@@ -32,23 +36,25 @@ impl Lowering<'_> {
     }
 
     pub(super) fn read_in_backward(&mut self, op: &Linear) -> Result<(), CudaError> {
-        let d = self.gradient(op.out);
+        let d = self.gradient(op.out).pointer(op.rows * self.width)?;
         if let Epilogue::Positions { table, tokens } = op.epilogue {
-            let arguments = [self.dparam(table).into(), d.into(), (op.rows / tokens).into(), tokens.into()];
             let stream = self.side_stream();
             let grid = [table.len / self.width, self.width];
+            let dtable = self.dparam(table)?.pointer(grid[0] * self.width)?;
+            let arguments = [dtable.into(), d.into(), (op.rows / tokens).into(), tokens.into()];
             self.launch_on(stream, "positions_backward", grid, &arguments)?;
         }
         let per_block = self.rows_per_block(op.rows);
         let blocks = op.rows.div_ceil(per_block);
         let stride = self.width * (op.inner + 1);
-        let at = self.float_buffer(blocks * stride)?;
-        let tokens = self.value(op.x);
+        let sums = self.float_buffer("read_in partials", blocks * stride)?;
+        let tokens = self.float_value(op.x)?.pointer(op.rows * op.inner)?;
+        let at = sums.pointer(blocks * stride)?;
         let arguments = [at.into(), d.into(), tokens.into(), op.rows.into(), per_block.into()];
         self.launch("read_in_backward", blocks, self.width, &arguments)?;
-        self.reduce(self.dparam(op.w), Partials { at, count: blocks, stride }, op.w.len);
-        let at = at + 4 * op.w.len as u64;
-        self.reduce(self.dparam(op.b), Partials { at, count: blocks, stride }, op.b.len);
+        let partials = |first: usize| Partials::new(sums, first, [blocks, stride]);
+        self.reduce(self.dparam(op.w)?, partials(0)?, op.w.len)?;
+        self.reduce(self.dparam(op.b)?, partials(op.w.len)?, op.b.len)?;
         Ok(())
     }
 }

@@ -1,16 +1,35 @@
 //! Split reductions: kernels leave partial sums, which one launch adds up for the whole network.
 
 use super::Lowering;
+use crate::cuda::buffer::{BufferError, DeviceBuffer, Pointer};
 use crate::cuda::error::CudaError;
-use crate::cuda::memory::Pointer;
 
-/// Partial sums over rows, in float32: number p starts at `at + 4 p stride`.
+/// Partial sums over rows: number p starts at value `p · stride`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Partials {
-    pub at: Pointer,
-    pub count: usize,
-    pub stride: usize,
+    sums: DeviceBuffer<f32>,
+    count: usize,
+    stride: usize,
 }
+
+impl Partials {
+    /// `count` partials that are `stride` values apart, from value `first` of a buffer on.
+    pub fn new(
+        sums: DeviceBuffer<f32>,
+        first: usize,
+        [count, stride]: [usize; 2],
+    ) -> Result<Partials, BufferError> {
+        Ok(Partials { sums: sums.part(first..)?, count, stride })
+    }
+
+    /// Values up to the end of the last partial, each of `columns`.
+    fn reach(&self, columns: usize) -> usize {
+        self.count.checked_sub(1).map_or(0, |last| last * self.stride + columns)
+    }
+}
+
+/// Bytes of a row of the table.
+const ROW: usize = 32;
 
 /// One row of the table that the kernel `reduce_partials` reads.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +50,7 @@ impl Reduction {
 
     /// The row as the kernel reads it.
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(32);
+        let mut bytes = Vec::with_capacity(ROW);
         bytes.extend(self.out.to_ne_bytes());
         bytes.extend(self.from.to_ne_bytes());
         for number in [self.partials, self.stride, self.count, self.first_block] {
@@ -43,11 +62,17 @@ impl Reduction {
 
 impl Lowering<'_> {
     /// out`[i]` = Σ over partials, for `count` values.
-    pub(super) fn reduce(&mut self, out: Pointer, partials: Partials, count: usize) {
+    pub(super) fn reduce(
+        &mut self,
+        out: DeviceBuffer<f32>,
+        partials: Partials,
+        count: usize,
+    ) -> Result<(), BufferError> {
         let first_block = self.reductions.last().map_or(0, Reduction::end_block);
-        let Partials { at: from, count: partials, stride } = partials;
-        let [partials, stride, count] = [partials, stride, count].map(|n| n as i32);
+        let (out, from) = (out.pointer(count)?, partials.sums.pointer(partials.reach(count))?);
+        let [partials, stride, count] = [partials.count, partials.stride, count].map(|n| n as i32);
         self.reductions.push(Reduction { out, from, partials, stride, count, first_block });
+        Ok(())
     }
 
     /// One launch for all reductions.
@@ -55,7 +80,23 @@ impl Lowering<'_> {
         let Some(last) = self.reductions.last() else { return Ok(()) };
         let (blocks, count) = (last.end_block() as usize, self.reductions.len());
         let rows: Vec<u8> = self.reductions.iter().flat_map(Reduction::bytes).collect();
-        let table = self.memory.filled(&rows)?;
-        self.launch("reduce_partials", blocks, 256, &[table.into(), count.into()])
+        let table = self.memory.filled("table of reductions", &rows)?;
+        self.launch("reduce_partials", blocks, 256, &[table.pointer(ROW * count)?.into(), count.into()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partials_reach_to_the_end_of_the_last() {
+        let sums = DeviceBuffer::new("sums", 0, 30);
+        let partials = |first| Partials::new(sums, first, [3, 10]).unwrap();
+        assert_eq!(partials(0).reach(10), 30);
+        assert!(partials(6).sums.pointer(partials(6).reach(4)).is_ok());
+        assert!(partials(6).sums.pointer(partials(6).reach(5)).is_err());
+        assert_eq!(Partials { count: 0, ..partials(0) }.reach(10), 0);
+        assert!(Partials::new(sums, 31, [1, 1]).is_err());
     }
 }
