@@ -5,7 +5,7 @@ use crate::analyses::kit::prelude::*;
 use crate::data::seed::Seed;
 use crate::findings::numbers::roughly;
 use crate::findings::{Figure, Table};
-use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, Outputs, Part, Probed, Replacement};
+use crate::probe::{Ablation, LoadedProbe, MEAN_PROMPTS, Outputs, Part, Probed, Replacement, per_thread};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -111,22 +111,32 @@ impl Ablations {
         let (task, probed, seed) = (opened.task.build()?, &opened.probed, Seed(opened.seed));
         tell("measuring what each part says on average");
         let means = Outputs::of_parts(probed.weights(), &task, seed, MEAN_PROMPTS)?;
-        let look =
-            |on: &Evaluation, part, with| on.look(&probed.ablated(&[Ablation { part, with }], Some(&means))?);
-        let all = Evaluation::new(&task, seed, count)?;
-        let mut layers = Vec::new();
-        for layer in 1..=probed.layers() {
-            tell(&format!("without layer {layer} of {}", probed.layers()));
-            let part = Part::Layer(layer);
-            layers.push([look(&all, part, Replacement::Zero)?, look(&all, part, Replacement::Mean)?]);
-        }
-        let few = Evaluation::new(&task, seed, count.div_ceil(4))?;
-        let mut heads = Vec::new();
-        for layer in 1..=probed.layers() {
-            tell(&format!("without the heads of layer {layer} of {}", probed.layers()));
-            let head = |head| look(&few, Part::Head { layer, head }, Replacement::Mean);
-            heads.push((0..means.heads()).map(head).collect::<Result<_>>()?);
-        }
+        let (all, few) =
+            (Evaluation::new(&task, seed, count)?, Evaluation::new(&task, seed, count.div_ceil(4))?);
+        let replaced = [Replacement::Zero, Replacement::Mean];
+        let of_layer = |layer| replaced.map(|with| (&all, Ablation { part: Part::Layer(layer), with }));
+        let of_head =
+            |layer, head| (&few, Ablation { part: Part::Head { layer, head }, with: Replacement::Mean });
+        let (depth, heads) = (probed.layers(), means.heads());
+        let mut asked: Vec<(&Evaluation, Ablation)> = (1..=depth).flat_map(of_layer).collect();
+        asked.extend(
+            (1..=depth)
+                .flat_map(|layer| (0..heads).map(move |head| (layer, head)))
+                .map(|(l, h)| of_head(l, h)),
+        );
+        // one thread per ablation: the prompts of each are too few for many threads
+        let looks = per_thread(
+            asked.len(),
+            || (),
+            |(), i| {
+                let (on, ablation) = &asked[i];
+                tell(&format!("ablation {} of {}", i + 1, asked.len()));
+                on.look(&probed.ablated(std::slice::from_ref(ablation), Some(&means))?)
+            },
+        )?;
+        let (of_layers, of_heads) = looks.split_at(2 * depth);
+        let layers = of_layers.as_chunks::<2>().0.to_vec();
+        let heads = of_heads.chunks(heads.max(1)).map(<[Look]>::to_vec).collect();
         Ok(Ablations {
             name: probed.id().to_string(),
             pairs: opened.task.points - 1,
