@@ -67,6 +67,7 @@ impl ReproduceArgs {
             seed: self.seed,
             quick: self.quick,
             from_scratch: self.from_scratch,
+            fresh: self.fresh,
             ..Reproduction::default()
         };
         if let Some(root) = &self.models {

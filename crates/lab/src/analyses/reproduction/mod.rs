@@ -60,6 +60,8 @@ pub struct Reproduction {
     pub quick: bool,
     /// Whether the networks were trained for this run, by the fast recipes.
     pub from_scratch: bool,
+    /// Whether what networks answered once with parts patched is asked again wherever weights are there.
+    pub fresh: bool,
 }
 
 impl Default for Reproduction {
@@ -71,6 +73,7 @@ impl Default for Reproduction {
             seed: 0,
             quick: false,
             from_scratch: false,
+            fresh: false,
         }
     }
 }
@@ -92,7 +95,7 @@ pub type ToTrain = (&'static PaperNetwork, PathBuf);
 impl Reproduction {
     /// The networks.
     pub fn models(&self) -> Result<Models> {
-        let mut models = Models::under(&self.root);
+        let mut models = Models::under(&self.root).patched_again(self.fresh);
         for text in &self.given {
             models.give(text)?;
         }

@@ -95,12 +95,19 @@ pub trait Networks: Send + Sync {
 pub struct Models {
     root: PathBuf,
     given: BTreeMap<String, PathBuf>,
+    /// Whether networks with weights are patched again, whatever they answered once.
+    patched_again: bool,
 }
 
 impl Models {
     /// Networks in the folders of `root` that bear their names.
     pub fn under(root: impl Into<PathBuf>) -> Models {
-        Models { root: root.into(), given: BTreeMap::new() }
+        Models { root: root.into(), ..Models::default() }
+    }
+
+    /// The same, but networks whose weights are there are patched again, whatever is kept of that.
+    pub fn patched_again(self, patched_again: bool) -> Models {
+        Models { patched_again, ..self }
     }
 
     /// Takes one from another directory, given as `r1=DIR`, if it is there and was trained on the task of that name.
@@ -187,9 +194,8 @@ impl Networks for Models {
     fn patched(&self, name: &str, pair: [&Prompts; 2], progress: Progress) -> Result<Patched> {
         let dir = self.checked(name)?;
         let file = dir.join(RecordedPatches::FILE);
-        if file.is_file()
-            && let Some(found) = RecordedPatches::read(&file)?.find(pair)
-        {
+        let recorded = file.is_file() && (only_recorded(&dir) || !self.patched_again);
+        if recorded && let Some(found) = RecordedPatches::read(&file)?.find(pair) {
             return Ok(found);
         }
         if only_recorded(&dir) {
