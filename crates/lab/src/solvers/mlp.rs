@@ -1,5 +1,7 @@
 //! A two-layer network fitted to the pairs read: what gradient descent means on the two-layer tasks.
 
+use engine::cpu::gemm::general::{self, Mat};
+
 use super::classical::{Classical, InContext};
 use super::problem::Problem;
 use super::{Properties, SolverRow};
@@ -50,7 +52,7 @@ struct MlpGd {
     seed: Seed,
 }
 
-/// Where the parts of the flat parameter vector begin: W `[d,h]`, v `[h]`, a `[h]`, b.
+/// Where the parts of the flat parameter vector begin: W `[d,h]` and v `[h]`, the first layer, then a `[h]` and b.
 #[derive(Clone, Copy)]
 struct Layout {
     d: usize,
@@ -59,22 +61,20 @@ struct Layout {
 
 impl Layout {
     fn count(self) -> usize {
-        self.d * self.h + 2 * self.h + 1
+        (self.d + 1) * self.h + self.h + 1
     }
 
-    /// (W, v, a, b)
-    fn split(self, flat: &[f64]) -> (&[f64], &[f64], &[f64], &[f64]) {
-        let (w, rest) = flat.split_at(self.d * self.h);
-        let (v, rest) = rest.split_at(self.h);
+    /// (W above v, a, b)
+    fn split(self, flat: &[f64]) -> (&[f64], &[f64], &[f64]) {
+        let (first, rest) = flat.split_at((self.d + 1) * self.h);
         let (a, b) = rest.split_at(self.h);
-        (w, v, a, b)
+        (first, a, b)
     }
 
-    fn split_mut(self, flat: &mut [f64]) -> (&mut [f64], &mut [f64], &mut [f64], &mut [f64]) {
-        let (w, rest) = flat.split_at_mut(self.d * self.h);
-        let (v, rest) = rest.split_at_mut(self.h);
+    fn split_mut(self, flat: &mut [f64]) -> (&mut [f64], &mut [f64], &mut [f64]) {
+        let (first, rest) = flat.split_at_mut((self.d + 1) * self.h);
         let (a, b) = rest.split_at_mut(self.h);
-        (w, v, a, b)
+        (first, a, b)
     }
 }
 
@@ -82,80 +82,122 @@ impl MlpGd {
     fn start(&self, layout: Layout, prompt: usize) -> Vec<f64> {
         let mut draws = self.seed.at("mlp-gd/start", prompt as u64);
         let mut flat = vec![0.0; layout.count()];
-        let (w, _, a, _) = layout.split_mut(&mut flat);
+        let (first, a, _) = layout.split_mut(&mut flat);
+        let (w, _) = first.split_at_mut(layout.d * layout.h);
         w.iter_mut().for_each(|w| *w = draws.normal() / (layout.d as f64).sqrt());
         a.iter_mut().for_each(|a| *a = draws.normal() / (layout.h as f64).sqrt());
         flat
     }
 
-    /// Activations `[h]` of one input, and the output.
+    /// act(z) in place, for a row of units.
     #[inline(always)]
-    fn forward(&self, layout: Layout, flat: &[f64], x: &[f64], units: &mut [f64]) -> f64 {
-        let (w, v, a, b) = layout.split(flat);
-        units.copy_from_slice(v);
-        x.iter().zip(w.chunks_exact(layout.h)).for_each(|(&x, row)| axpy(x, row, units));
+    fn activate(&self, units: &mut [f64]) {
         if self.relu {
             units.iter_mut().for_each(|z| *z = z.max(0.0));
         } else {
             units.iter_mut().for_each(|z| *z = tanh(*z));
         }
-        dot(a, units) + b[0]
     }
 
-    /// ∇L over all pairs read.
-    #[inline(always)]
+    /// Units act(Wx + v) `[rows, h]` of inputs.
+    fn units(&self, layout: Layout, flat: &[f64], inputs: &Inputs, units: &mut [f64]) {
+        let (first, ..) = layout.split(flat);
+        general::add_product(
+            units,
+            layout.h,
+            0.0,
+            inputs.matrix(),
+            Mat::dense(first, layout.d + 1, layout.h),
+            1.0,
+        );
+        vectorised(
+            #[inline(always)]
+            || self.activate(units),
+        );
+    }
+
+    /// ∇L over all pairs read; `units` is room for `[t, h]`.
     fn gradient(
         &self,
         layout: Layout,
-        problem: &Problem,
+        (inputs, ys): (&Inputs, &[f64]),
         flat: &[f64],
         units: &mut [f64],
         gradient: &mut [f64],
     ) {
-        gradient.fill(0.0);
-        let (_, _, a, _) = layout.split(flat);
-        for (x, y) in problem.xs.chunks_exact(layout.d).zip(problem.ys) {
-            let error = (self.forward(layout, flat, x, units) - y) / problem.read() as f64;
-            let (dw, dv, da, db) = layout.split_mut(gradient);
-            axpy(error, units, da);
-            db[0] += error;
-            for (unit, a) in units.iter_mut().zip(a) {
-                let slope = if self.relu { f64::from(u8::from(*unit > 0.0)) } else { 1.0 - *unit * *unit };
-                *unit = error * a * slope;
-            }
-            axpy(1.0, units, dv);
-            x.iter().zip(dw.chunks_exact_mut(layout.h)).for_each(|(&x, row)| axpy(x, units, row));
-        }
+        self.units(layout, flat, inputs, units);
+        let (_, a, b) = layout.split(flat);
+        let (dfirst, da, db) = layout.split_mut(gradient);
+        vectorised(
+            #[inline(always)]
+            || {
+                da.fill(0.0);
+                db[0] = 0.0;
+                for (row, y) in units.chunks_exact_mut(layout.h).zip(ys) {
+                    let error = (dot(a, row) + b[0] - y) / ys.len() as f64;
+                    axpy(error, row, da);
+                    db[0] += error;
+                    for (unit, a) in row.iter_mut().zip(a) {
+                        let slope =
+                            if self.relu { f64::from(u8::from(*unit > 0.0)) } else { 1.0 - *unit * *unit };
+                        *unit = error * a * slope;
+                    }
+                }
+            },
+        );
+        // what reached the units, back through the first layer
+        let back = Mat::dense(units, ys.len(), layout.h);
+        general::add_product(dfirst, layout.h, 0.0, inputs.matrix().t(), back, 1.0);
+    }
+}
+
+/// Inputs with a 1 behind each `[rows, d + 1]`, so that W and v are one matrix.
+struct Inputs {
+    values: Vec<f64>,
+    dim: usize,
+}
+
+impl Inputs {
+    fn new(xs: &[f64], dim: usize) -> Inputs {
+        Inputs { values: xs.chunks_exact(dim).flat_map(|x| x.iter().copied().chain([1.0])).collect(), dim }
+    }
+
+    fn rows(&self) -> usize {
+        self.values.len() / (self.dim + 1)
+    }
+
+    fn matrix(&self) -> Mat<'_, f64> {
+        Mat::dense(&self.values, self.rows(), self.dim + 1)
     }
 }
 
 impl InContext for MlpGd {
     fn answer(&self, problem: &Problem, queries: &[f64], steps: &Steps, answers: &mut [f64]) {
         let layout = Layout { d: problem.dim, h: self.hidden };
-        let asked = queries.len() / problem.dim;
+        let (read, asked) = (Inputs::new(problem.xs, problem.dim), Inputs::new(queries, problem.dim));
         let mut flat = self.start(layout, problem.prompt);
-        let mut units = vec![0.0; self.hidden];
         let mut gradient = vec![0.0; flat.len()];
+        let mut units = vec![0.0; read.rows() * self.hidden];
+        let mut units_asked = vec![0.0; asked.rows() * self.hidden];
         let mut adam = Adam::new(flat.len());
         let mut done = 0;
-        for (s, &step) in steps.as_slice().iter().enumerate() {
+        for (&step, answers) in steps.as_slice().iter().zip(answers.chunks_exact_mut(asked.rows().max(1))) {
             let first_step = if problem.read() == 0 { step } else { done };
             for _ in first_step..step {
+                self.gradient(layout, (&read, problem.ys), &flat, &mut units, &mut gradient);
                 vectorised(
                     #[inline(always)]
-                    || {
-                        self.gradient(layout, problem, &flat, &mut units, &mut gradient);
-                        if self.adam {
-                            adam.step(self.eta, &gradient, &mut flat);
-                        } else {
-                            axpy(-self.eta, &gradient, &mut flat);
-                        }
+                    || match self.adam {
+                        true => adam.step(self.eta, &gradient, &mut flat),
+                        false => axpy(-self.eta, &gradient, &mut flat),
                     },
                 );
             }
             done = step;
-            for (answer, x) in answers[s * asked..].iter_mut().zip(queries.chunks_exact(problem.dim)) {
-                *answer = self.forward(layout, &flat, x, &mut units);
+            self.units(layout, &flat, &asked, &mut units_asked);
+            let (_, a, b) = layout.split(&flat);
+            for (answer, units) in answers.iter_mut().zip(units_asked.chunks_exact(self.hidden)) {
+                *answer = dot(a, units) + b[0];
             }
         }
     }
@@ -210,14 +252,20 @@ mod tests {
         let (xs, ys) = (draws.normals(15), draws.normals(5));
         for relu in [true, false] {
             let mlp = MlpGd { hidden: 4, relu, adam: false, eta: 0.1, seed: Seed(1) };
-            let problem = Problem { prompt: 0, xs: &xs, ys: &ys, dim: 3, s: &[], c: &[] };
+            let inputs = Inputs::new(&xs, 3);
             let mut flat = mlp.start(layout, 0);
             flat.iter_mut().for_each(|p| *p += 0.1);
-            let (mut units, mut gradient) = (vec![0.0; 4], vec![0.0; flat.len()]);
-            mlp.gradient(layout, &problem, &flat, &mut units, &mut gradient);
-            let mut loss = |flat: &[f64]| -> f64 {
-                let pairs = xs.chunks(3).zip(&ys);
-                pairs.map(|(x, y)| (mlp.forward(layout, flat, x, &mut units) - y).powi(2)).sum::<f64>() / 10.0
+            let (mut units, mut gradient) = (vec![0.0; 20], vec![0.0; flat.len()]);
+            mlp.gradient(layout, (&inputs, &ys), &flat, &mut units, &mut gradient);
+            // by the formula, unit by unit
+            let loss = |flat: &[f64]| -> f64 {
+                let (w, v, a, b) = (&flat[..12], &flat[12..16], &flat[16..20], flat[20]);
+                let unit = |j: usize, x: &[f64]| {
+                    let z = v[j] + (0..3).map(|i| w[4 * i + j] * x[i]).sum::<f64>();
+                    if relu { z.max(0.0) } else { z.tanh() }
+                };
+                let output = |x: &[f64]| b + (0..4).map(|j| a[j] * unit(j, x)).sum::<f64>();
+                xs.chunks(3).zip(&ys).map(|(x, y)| (output(x) - y).powi(2)).sum::<f64>() / 10.0
             };
             for i in 0..flat.len() {
                 let (h, kept) = (1e-6, flat[i]);
