@@ -32,6 +32,7 @@ fn bent(random: &mut Random, good: &[u8]) -> Vec<u8> {
 
 #[test]
 fn findings_are_refused_or_drawn() {
+    hostile::alone!();
     let good: Vec<Vec<u8>> =
         fixture::findings().iter().map(|found| serde_json::to_vec(found).unwrap()).collect();
     let make = |random: &mut Random| {
@@ -56,6 +57,7 @@ fn findings_are_refused_or_drawn() {
 
 #[test]
 fn ledgers() {
+    hostile::alone!();
     let dir = tempfile::tempdir_in(place()).unwrap();
     report::write(&fixture::findings()[..1], &fixture::about(), dir.path()).unwrap();
     let path = dir.path().join("ledger.json");
@@ -71,6 +73,7 @@ fn ledgers() {
 
 #[test]
 fn plans() {
+    hostile::alone!();
     let text = "command = \"compare\"\na = \"newton\"\nb = \"gd:eta=0.01\"\nsteps_a = \"0..=24\"\nsteps_b = \"pow2:0..=12\"\n\
                 prompts = \"320\"\nmeasure = \"sime\"\nfrom = 1\nqueries = 20\n[task]\nfunction = \"linear\"\n\
                 inputs = \"gaussian\"\ndim = 5\npoints = 16\nseed = 0\n";
@@ -85,6 +88,7 @@ fn plans() {
 
 #[test]
 fn lists_of_files() {
+    hostile::alone!();
     let good = b"# What iclab wrote here\nfigures/a.svg\nindex.html\nledger.json\n../out\n/etc/passwd\n";
     let reader = Reader { name: "owned-files", cost: COST, named: "" };
     check(

@@ -1,10 +1,9 @@
 //! Outputs appear whole or not at all: written under a temporary name, then renamed. Of a folder, only files that iclab wrote
 //! are replaced.
 //!
-//! directory: a folder being filled; owned: the list of its files that are ours; lock: one process at a time.
+//! directory: a folder being filled, by one process at a time; owned: the list of its files that are ours.
 
 mod directory;
-mod lock;
 pub(crate) mod owned;
 
 use std::fs;

@@ -6,10 +6,12 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use common::{TINY, command, complaints, done, entries, hardly_trained, only_run, with};
@@ -168,20 +170,70 @@ fn a_file_in_the_way_of_a_folder() {
     }
 }
 
-/// Runs a command and kills it (SIGKILL) after a while, or as soon as something stands under `t` that is not whole; false when
-/// it was over before.
-fn killed(at: &Path, line: &str, after: Option<Duration>) -> bool {
+/// Writers that are killed, large enough that writing takes a while, and whether they write over what is there.
+const KILLED: [(&str, bool); 10] = [
+    ("sample --dim 20 --points 41 --prompts 500 --out t/s.npz", true),
+    ("predict newton --steps 0..=24 --prompts p.npz --out t/o.npz", true),
+    ("construct newton --dim 2 --points 3 --iterations 2 --out t/w.safetensors", true),
+    ("import exported.safetensors --out t/i.safetensors", true),
+    ("export small/checkpoint.safetensors --out t/e.safetensors", true),
+    ("export tiny.safetensors --out t/e --max-shard-size 8KB", false),
+    ("export small --hub t/h", false),
+    ("compare newton gd --dim 3 --points 6 --prompts 16 --out t/c", true),
+    ("models --models t/shelf add r1 small", true),
+    ("reproduce --only E3 --prompts 16 --fresh --cache t/kept --out t/r", true),
+];
+
+/// What the kernel sends to who writes beyond `ulimit -f`.
+const SIGXFSZ: i32 = 25;
+
+/// When a writer is killed.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// When a file has grown to so many blocks of 512 bytes and is to grow on (SIGXFSZ); the others are SIGKILL.
+    Blocks(usize),
+    /// As soon as something is being written.
+    Begun,
+    /// As soon as files of a folder move to their places.
+    Moving,
+}
+
+/// Whether something has begun to be written under `t`, or to move to its place.
+fn has_come(at: &Path, moment: Moment) -> bool {
+    let mut folders = vec![at.join("t")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+            let begun = name.ends_with(".part") && !name.starts_with(".iclab-");
+            let moving = name == ".iclab-ready";
+            if begun && matches!(moment, Moment::Begun) || moving && matches!(moment, Moment::Moving) {
+                return true;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    false
+}
+
+/// Runs a command and kills it; false when it was over before.
+fn killed(at: &Path, line: &str, moment: Moment) -> bool {
+    if let Moment::Blocks(blocks) = moment {
+        let program = env!("CARGO_BIN_EXE_iclab");
+        let script = format!("ulimit -c 0; ulimit -f {blocks}; exec {program} {line}");
+        let output = Command::new("sh").args(["-c", &script]).current_dir(at).output().unwrap();
+        let signal = output.status.signal();
+        assert!(output.status.success() || signal == Some(SIGXFSZ), "iclab {line}: {output:?}");
+        return signal.is_some();
+    }
     let mut child = command(at, line).spawn().unwrap();
-    let begun = Instant::now();
-    let half =
-        || !leftovers(entries(&at.join("t")).into_iter()).is_empty() || at.join("t/c/.iclab-new").exists();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             assert_eq!(status.code(), Some(0), "iclab {line}");
             return false;
         }
-        let now = after.map_or_else(&half, |time| begun.elapsed() >= time);
-        if now {
+        if has_come(at, moment) {
             child.kill().unwrap();
             child.wait().unwrap();
             return true;
@@ -190,57 +242,69 @@ fn killed(at: &Path, line: &str, after: Option<Duration>) -> bool {
     }
 }
 
+/// Whether a file is what its writer wrote; pages and records of their own time differ each time, and have an end.
+fn is_whole(name: &str, bytes: &[u8], expected: &[u8]) -> bool {
+    match name.rsplit_once('.') {
+        Some((_, "html")) => bytes.trim_ascii_end().ends_with(b"</html>"),
+        Some((_, "json")) if name.starts_with("kept/") => {
+            bytes.split(|byte| *byte == b'\n').all(|line| serde_json::from_slice::<Value>(line).is_ok())
+        }
+        Some((_, "json")) => serde_json::from_slice::<Value>(bytes).is_ok(),
+        _ => bytes == expected,
+    }
+}
+
+/// Puts these files under `t`, in place of all that is there.
+fn put(at: &Path, files: &BTreeMap<String, Vec<u8>>) {
+    std::fs::remove_dir_all(at.join("t")).unwrap();
+    std::fs::create_dir(at.join("t")).unwrap();
+    for (name, bytes) in files {
+        let path = at.join("t").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+}
+
 #[test]
 fn killed_writers() {
     let dir = workplace();
     let at = dir.path();
-    // Large enough that writing takes a while.
-    let lines = [
-        "sample --dim 20 --points 41 --prompts 2000 --out t/s.npz",
-        "export small/checkpoint.safetensors --out t/e.safetensors",
-        "export tiny.safetensors --out t/e --max-shard-size 8KB",
-        "compare newton gd --dim 3 --points 6 --prompts 16 --out t/c",
-    ];
-    for line in lines {
-        let begun = Instant::now();
+    for (line, writes_over) in KILLED {
         done(at, line);
-        let took = begun.elapsed();
         let whole = files(&at.join("t"));
-        let stable = |found: &BTreeMap<String, Vec<u8>>| {
-            // what a page says of its own time differs
-            found
-                .iter()
-                .filter(|(name, _)| !name.ends_with("html") && !name.ends_with("json"))
-                .map(|(n, b)| (n.clone(), b.clone()))
-                .collect::<BTreeMap<_, _>>()
+        // What stood there before: a file of the user's, or a folder that iclab wrote, which has nothing else to compare.
+        let folder = whole.keys().any(|name| name.contains('/'));
+        let older = |(name, bytes): (&String, &Vec<u8>)| {
+            (name.clone(), if folder { bytes.clone() } else { b"older".to_vec() })
         };
-        let mut kills = 0;
-        for round in 0..12u32 {
-            let empty = round % 2 == 0 || line.contains("shard"); // into nothing, or over an older one
-            if empty {
-                std::fs::remove_dir_all(at.join("t")).unwrap();
-                std::fs::create_dir(at.join("t")).unwrap();
-            }
-            let after = (round % 3 != 0).then(|| took * (13 * round % 12 + 1) / 12);
-            kills += u32::from(killed(at, line, after));
-            for (name, bytes) in files(&at.join("t")) {
+        let older: BTreeMap<_, _> = whole.iter().map(older).filter(|_| writes_over).collect();
+        let largest = whole.values().map(Vec::len).max().unwrap_or(0);
+        let nothing = BTreeMap::new();
+        let moment = if folder && writes_over { Moment::Moving } else { Moment::Begun };
+        let (first, largest) = (Moment::Blocks(1), Moment::Blocks((largest - 1) / 512));
+        let rounds = [(moment, &older), (first, &older), (largest, &nothing)];
+        for (moment, before) in rounds {
+            put(at, before);
+            let in_time = killed(at, line, moment);
+            assert!(in_time || !matches!(moment, Moment::Blocks(_)), "iclab {line}, {moment:?}");
+            let after = files(&at.join("t"));
+            let lost = before.keys().find(|name| !after.contains_key(*name));
+            assert_eq!(lost, None, "iclab {line}, {moment:?}: a file that stood there is gone");
+            for (name, bytes) in after {
                 let temporary = name.contains(".part") || name.contains(".iclab-");
-                let expected = whole.get(&name);
-                assert!(temporary || expected.is_some(), "iclab {line}: {name} after a kill");
-                let whole =
-                    temporary || name.ends_with("html") || name.ends_with("json") || expected == Some(&bytes);
-                assert!(whole, "iclab {line}: {name} is half-written");
+                let stood = before.get(&name) == Some(&bytes);
+                let written = whole.get(&name).is_some_and(|expected| is_whole(&name, &bytes, expected));
+                assert!(temporary || stood || written, "iclab {line}, {moment:?}: {name} is half-written");
             }
         }
-        assert!(kills >= 3, "iclab {line}: only {kills} kills");
-        if line.contains("shard") {
-            let _ = std::fs::remove_dir_all(at.join("t/e")); // it is not written over
-        }
+        // The last round left something, which goes.
+        let left = files(&at.join("t")).into_keys().any(|name| !whole.contains_key(&name));
+        assert!(left, "iclab {line}: {:?}", entries(&at.join("t")));
         done(at, line);
         let after = files(&at.join("t"));
         assert!(after.keys().eq(whole.keys()), "iclab {line}: {:?} and not {:?}", after.keys(), whole.keys());
-        assert!(stable(&after) == stable(&whole), "iclab {line}");
-        std::fs::remove_dir_all(at.join("t")).unwrap();
-        std::fs::create_dir(at.join("t")).unwrap();
+        let differs = after.iter().find(|(name, bytes)| !is_whole(name, bytes, &whole[*name]));
+        assert_eq!(differs.map(|(name, _)| name), None, "iclab {line}");
+        put(at, &nothing);
     }
 }

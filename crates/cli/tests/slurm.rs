@@ -152,9 +152,14 @@ impl<'a> Site<'a> {
 
     /// Waits until the queue is empty.
     fn drain(&self) {
+        self.drain_but("");
+    }
+
+    /// Waits until nothing is in the queue but a task.
+    fn drain_but(&self, id: &str) {
         self.cluster.wait("an empty queue", |cluster| {
             cluster.hurry();
-            cluster.tasks().is_empty()
+            cluster.tasks().iter().all(|(found, _)| found == id)
         });
     }
 }
@@ -291,12 +296,29 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     let ten = PLAN.replace("to = 2", "to = 4").replace("[slurm]", "[slurm]\naccount = \"lab\"");
     let long = ten.replace("training.steps = 3000", "training.steps = 1000000");
     let site = Site::new(&cluster, &long.replace("[slurm]", "[slurm]\nthrottle = 2"));
+    // A task that hears nothing until its time is over, in a place that nobody takes; it is found out while the rest goes on.
+    let one = long.replace("[8, 16]", "[8]").replace("to = 4", "to = 0");
+    let deaf = Site::new(&cluster, &one.replace("\"main\"", "\"urgent\""));
+    deaf.submit();
+    let out_of_time = deaf.victim(&[]);
+    deaf.signal(&out_of_time, "-STOP");
+    cluster.end_time_of(&out_of_time);
+    // One that is larger than what it asked for.
+    let huge = one
+        .replace("[slurm]", "[slurm]\nmemory = \"48M\"")
+        .replace("[axes]", "training.batch = 30000\n[axes]");
+    let huge = Site::new(&cluster, &huge);
+    if cluster.limits_memory {
+        huge.submit();
+        huge.drain_but(&out_of_time);
+    }
+
     // A user may have so many tasks in the queue: what found no room is submitted later.
-    cluster.let_submit(Some(6));
+    cluster.let_submit(Some(7));
     let output = site.iclab("sweep plan.toml --on slurm");
     let said = complaints(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    says(&said, &["plan.toml", "AssocMaxSubmitJobLimit", "4 of 10 points were submitted before as job 1;"]);
+    says(&said, &["plan.toml", "AssocMaxSubmitJobLimit", "4 of 10 points were submitted before as job "]);
     cluster.let_submit(None);
     let said = site.submit();
     says(&said, &["6 points submitted as jobs "]);
@@ -308,34 +330,46 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     let point = site.caught(&[]);
     let said = site.done("sweep cancel plan.toml");
     says(&said, &["10 tasks of the cluster are cancelled"]);
-    site.drain();
+    site.drain_but(&out_of_time);
     // Accounts have nothing to tell of tasks that never began.
     site.ended(point, "CANCELLED by ");
     says(&site.done("sweep status plan.toml"), &["interrupted (cancelled by user ", "not begun"]);
 
-    // One is killed and the machine of another is lost, for which this plan does not want it queued again.
+    // One is killed and others have to make room, for which this plan does not want them queued again.
     let short = ten.replace("directives = [", "directives = [\"--no-requeue\", ");
     std::fs::write(site.dir.path().join("plan.toml"), short).unwrap();
     assert!(site.submit().contains("10 points submitted as jobs "));
     let killed = site.caught(&[]);
     let run = |point: usize| site.dir.path().join(site.status()[point]["run"].as_str().unwrap());
     send(&run(killed), "-KILL");
-    let lost = site.caught(&[killed]);
+    let preempted = site.caught(&[killed]);
+    cluster.preempt();
+    site.drain_but(&out_of_time);
+    let ended = site.ended(killed, "FAILED");
+    assert_eq!((&ended["exit_code"], &ended["signal"]), (&0.into(), &9.into()), "{ended}");
+    site.ended(preempted, "PREEMPTED");
+    let shown = site.done("sweep status plan.toml");
+    says(&shown, &["interrupted (killed by signal 9)", "interrupted (preempted)", "submits them again"]);
+    deaf.ended(0, "TIMEOUT");
+    says(&deaf.done("sweep status plan.toml"), &["interrupted (timeout)", ": timeout after 0:0"]);
+
+    // The machine of another is lost.
+    let left = 10 - site.finished();
+    assert!((2..=4).contains(&left), "{shown}");
+    says(&site.submit(), &[&format!("{left} points submitted as job")]);
+    let lost = site.caught(&[]);
     for state in ["down", "resume"] {
         let state = format!("state={state}");
         cluster.say("scontrol", &["update", "nodename=node1", &state, "reason=test"]);
     }
     site.drain();
-    let ended = site.ended(killed, "FAILED");
-    assert_eq!((&ended["exit_code"], &ended["signal"]), (&0.into(), &9.into()), "{ended}");
     site.ended(lost, "NODE_FAIL");
     let shown = site.done("sweep status plan.toml");
-    says(&shown, &["interrupted (killed by signal 9)", "interrupted (node fail)", ": node fail after 0:00:"]);
-    says(&shown, &["submits them again"]);
+    says(&shown, &["interrupted (node fail)", ": node fail after 0:00:"]);
 
     // What is left, and only that, also in the middle of later arrays.
     let left = 10 - site.finished();
-    assert!((2..=3).contains(&left), "{shown}");
+    assert!((1..=4).contains(&left), "{shown}");
     let said = site.submit();
     says(&said, &[&format!("{left} points submitted as job")]);
     site.drain();
@@ -350,5 +384,16 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     for row in site.status() {
         let story = story(&site.dir.path().join(row["run"].as_str().unwrap()));
         assert_eq!(story.matches("finished").count(), 1, "{story}");
+    }
+
+    if cluster.limits_memory {
+        let ended = huge.ended(0, "OUT_OF_MEMORY");
+        assert_eq!((&ended["exit_code"], &ended["signal"]), (&0.into(), &125.into()), "{ended}");
+        says(&huge.done("sweep status plan.toml"), &["(out of memory)", ": out of memory after 0:00:"]);
+    } else {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: tasks out of memory, as no control groups can be made here"
+        );
     }
 }

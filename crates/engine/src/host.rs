@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// The name of this machine.
 pub fn name() -> String {
@@ -21,6 +22,22 @@ pub fn boot() -> &'static str {
         });
         text.unwrap_or_default().trim().to_string()
     })
+}
+
+/// What this machine keeps from boot to boot, in sixteen hexadecimal digits: of its name and what systemd made when it was
+/// installed. Empty where there is no such thing, as in most containers; copies of an image may share it.
+pub fn installation() -> String {
+    let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    if id.trim().is_empty() {
+        return String::new();
+    }
+    format!("{:016x}", crate::hash::stable_id(&format!("{} {}", name(), id.trim())))
+}
+
+/// How long this kernel has been running, where it tells.
+pub fn uptime() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    Duration::try_from_secs_f64(text.split_whitespace().next()?.parse().ok()?).ok()
 }
 
 /// What this boot of this machine's kernel is called in names of files, in eight hexadecimal digits.

@@ -3,9 +3,11 @@
 //! memory than the input is worth.
 //!
 //! random: every case is a pure function of (seed, reader, case); mutate: any bytes; text: numbers, words and lines of JSON,
-//! TOML and tables; zip, npy, safetensors: files with wrong parts in the right places; allocator: counts bytes.
+//! TOML and tables; zip, npy, safetensors: files with wrong parts in the right places; allocator: counts bytes;
+//! alone: a test in a process of its own.
 
 mod allocator;
+mod alone;
 mod mutate;
 mod npy;
 mod random;
@@ -15,6 +17,7 @@ mod text;
 mod zip;
 
 pub use allocator::{Counting, measured};
+pub use alone::{is_alone, passed_alone};
 pub use mutate::{NUMBERS, bend};
 pub use npy::{Npy, bend_npz, npz};
 pub use random::Random;

@@ -5,22 +5,34 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use engine::host;
 use lab::files::is_remnant;
+use lab::lock::{self, Attempt, Lock};
 
-use super::lock::{FolderLock, LOCK};
 use super::owned::{self, Files, LIST};
 use super::write_file;
 use crate::error::{Error, Result};
 
-/// Where files are written, inside the folder.
+/// What is locked: one process at a time fills a folder, of however many machines. With it lie the owner's signature and,
+/// for moments, more files whose names begin so.
+const LOCK: &str = ".iclab-lock";
+/// Where files are written, inside the folder, by each process in a folder of its own: one that slept while another took over
+/// does not write among that one's files.
 const NEW: &str = ".iclab-new";
 /// The same when all of them are: from then on they replace the old ones, if need be by the next command that comes.
 const READY: &str = ".iclab-ready";
 /// Pages that every output has; a user's file of such a name is refused before any work.
 const ALWAYS: [&str; 3] = ["index.html", "ledger.json", "plan.toml"];
 
-/// Folders that this process has open, and whether it made them: for [`tidy`].
-static OPEN: Mutex<Vec<(PathBuf, bool)>> = Mutex::new(Vec::new());
+/// Folders that this process has open: for [`tidy`].
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+struct Open {
+    target: PathBuf,
+    /// Whether this process made it.
+    created: bool,
+    lock: Lock,
+}
 
 /// A directory being filled, by this process alone.
 ///
@@ -37,8 +49,6 @@ static OPEN: Mutex<Vec<(PathBuf, bool)>> = Mutex::new(Vec::new());
 pub struct Directory {
     target: PathBuf,
     owned: Files,
-    /// Released when everything else is done.
-    _lock: FolderLock,
 }
 
 impl Directory {
@@ -63,9 +73,16 @@ impl Directory {
             let why = "holds something else than an iclab output; accepted: a new or empty directory, or one made by iclab";
             return Err(Error::content(target, why));
         }
-        let lock = FolderLock::take(target)?;
-        let mut directory = Directory { target: target.to_path_buf(), owned: Files::new(), _lock: lock };
-        open().push((target.to_path_buf(), created));
+        let lock = match lock::take(&target.join(LOCK))? {
+            Attempt::Taken(lock) => lock,
+            Attempt::Busy(owner) => {
+                let who = owner.map_or("another process".into(), |owner| owner.to_string());
+                let why = format!("is being written by {who}; accepted: another directory, or wait for it");
+                return Err(Error::content(target, why));
+            }
+        };
+        let mut directory = Directory { target: target.to_path_buf(), owned: Files::new() };
+        open().push(Open { target: target.to_path_buf(), created, lock });
         roll_forward(target)?;
         directory.owned = owned::of(target).map_err(failed())?.unwrap_or_default();
         let taken =
@@ -80,22 +97,33 @@ impl Directory {
 
     /// Where to write meanwhile.
     pub fn path(&self) -> PathBuf {
-        self.target.join(NEW)
+        self.target.join(NEW).join(host::process_tag())
     }
 
     /// An empty place to write to.
     fn clear(&self) -> Result<()> {
         let path = self.path();
-        match fs::remove_dir_all(&path) {
+        match fs::remove_dir_all(self.target.join(NEW)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => fs::create_dir(&path),
+            _ => fs::create_dir_all(&path),
         }
         .map_err(Error::file("create", &path))
+    }
+
+    /// An error if another process has taken over, as this one slept.
+    fn check(&self) -> Result<()> {
+        if open().iter().any(|open| open.target == self.target && open.lock.check()) {
+            return Ok(());
+        }
+        let why = "was taken over by another process, as nothing was heard of this one for more than a minute; accepted: the \
+                   same command again";
+        Err(Error::content(&self.target, why))
     }
 
     /// Puts what was written into its place, instead of what iclab wrote there before; then more can be written.
     pub fn publish(&mut self) -> Result<()> {
         let (target, staged) = (&self.target, self.path());
+        self.check()?;
         let new = owned::under(&staged).map_err(Error::file("read", &staged))?;
         for name in &new {
             self.spare(name)?;
@@ -103,6 +131,7 @@ impl Directory {
         write_file(&staged.join(LIST), owned::text(&new).as_bytes())?;
         let all = self.owned.union(&new).cloned().collect();
         write_file(&target.join(LIST), owned::text(&all).as_bytes())?;
+        self.check()?;
         fs::rename(&staged, target.join(READY)).map_err(Error::file("write", target))?;
         roll_forward(target)?;
         self.owned = new;
@@ -142,17 +171,19 @@ impl Drop for Directory {
     }
 }
 
-fn open() -> std::sync::MutexGuard<'static, Vec<(PathBuf, bool)>> {
+fn open() -> std::sync::MutexGuard<'static, Vec<Open>> {
     OPEN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// Leaves a folder whose lock this process holds as it was found, but for what was published.
 fn leave(target: &Path) {
     let mut open = open();
-    let Some(at) = open.iter().position(|(path, _)| path == target) else { return };
-    let (_, created) = open.swap_remove(at);
-    let _ = fs::remove_dir_all(target.join(NEW));
-    let _ = fs::remove_file(target.join(LOCK));
+    let Some(at) = open.iter().position(|open| open.target == target) else { return };
+    let Open { created, lock, .. } = open.swap_remove(at);
+    if lock.check() {
+        let _ = fs::remove_dir_all(target.join(NEW));
+    }
+    lock.remove();
     if created {
         let _ = fs::remove_dir(target); // unless something is in it
     }
@@ -160,7 +191,7 @@ fn leave(target: &Path) {
 
 /// Before the process is ended: leaves every folder that it has open.
 pub fn tidy() {
-    let targets: Vec<PathBuf> = open().iter().map(|(path, _)| path.clone()).collect();
+    let targets: Vec<PathBuf> = open().iter().map(|open| open.target.clone()).collect();
     targets.iter().for_each(|target| leave(target));
 }
 
@@ -171,7 +202,8 @@ fn is_empty(dir: &Path) -> io::Result<bool> {
         let remnant = is_remnant(&name);
         let name = name.to_string_lossy();
         let half_a_list = name.starts_with(LIST) && name.ends_with(".part");
-        if ![NEW, READY, LOCK].contains(&&*name) && !half_a_list && !remnant {
+        let lock = name.strip_prefix(LOCK).is_some_and(|more| more.is_empty() || more.starts_with('.'));
+        if ![NEW, READY].contains(&&*name) && !lock && !half_a_list && !remnant {
             return Ok(false);
         }
     }

@@ -17,6 +17,16 @@ pub struct Cluster {
     accounts: Option<Child>,
     controller: Option<Child>,
     node: Option<Child>,
+    /// Whether tasks that use more memory than they asked for are killed, and counted as such.
+    pub limits_memory: bool,
+}
+
+/// Where the kernel keeps control groups of memory that a node may make its own in: as root, and not in most containers.
+const GROUPS: &str = "/sys/fs/cgroup/memory";
+
+fn may_limit_memory() -> bool {
+    let group = Path::new(GROUPS).join(format!("iclab-test-{}", std::process::id()));
+    std::fs::create_dir(&group).and_then(|()| std::fs::remove_dir(&group)).is_ok()
 }
 
 /// Programs that a cluster needs, the last four where it keeps accounts.
@@ -72,20 +82,56 @@ impl Cluster {
         let mut cluster = Cluster::prepare(&format!(
             "KillWait=2\nMaxArraySize={largest}\nJobAcctGatherType=jobacct_gather/linux\n\
              JobAcctGatherFrequency=task=1\nAccountingStorageType=accounting_storage/slurmdbd\n\
-             AccountingStorageHost=127.0.0.1\nAccountingStoragePort={at_accounts}\nAccountingStorageEnforce=limits\n"
+             AccountingStorageHost=127.0.0.1\nAccountingStoragePort={at_accounts}\nAccountingStorageEnforce=limits\n\
+             PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n\
+             PartitionName=urgent Nodes=node1 PriorityTier=2 MaxTime=INFINITE State=UP\n"
         ));
+        if may_limit_memory() {
+            cluster.limit_memory();
+        }
         cluster.start_accounts(at_accounts, at_database);
         cluster.start_controller(&[]);
         cluster.go();
         cluster
     }
 
+    /// Lets every task have the memory that it asks for, and no more.
+    fn limit_memory(&mut self) {
+        let conf = std::fs::read_to_string(self.conf()).unwrap();
+        let conf = conf
+            .replace("task/none", "task/cgroup")
+            .replace("=CR_CPU\n", "=CR_CPU_Memory\nDefMemPerCPU=400\n");
+        std::fs::write(self.conf(), conf.replace("CPUs=2", "CPUs=2 RealMemory=1000")).unwrap();
+        let groups = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nConstrainRAMSpace=yes\nMinRAMSpace=1\n";
+        std::fs::write(self.dir.path().join("cgroup.conf"), groups).unwrap();
+        self.limits_memory = true;
+    }
+
+    /// Lets the time of a task be over. The controller looks every half minute.
+    pub fn end_time_of(&self, id: &str) {
+        self.say("scontrol", &["update", &format!("JobId={id}"), "EndTime=now"]);
+    }
+
+    /// Takes the places of all tasks but urgent ones, for two seconds or four: a task on each processor, or both on one.
+    pub fn preempt(&self) {
+        let job =
+            ["--partition=urgent", "--account=lab", "--array=0-1", "--output=/dev/null", "--wrap=sleep 2"];
+        assert!(self.try_say("sbatch", &job).is_some(), "{}", logs(self.dir.path()));
+    }
+
     /// Writes the files of a cluster and starts munged.
     fn prepare(more: &str) -> Cluster {
         let dir = TempDir::new().unwrap();
         let root = dir.path().to_path_buf();
-        let mut cluster =
-            Cluster { dir, munged: None, database: None, accounts: None, controller: None, node: None };
+        let mut cluster = Cluster {
+            dir,
+            munged: None,
+            database: None,
+            accounts: None,
+            controller: None,
+            node: None,
+            limits_memory: false,
+        };
         for folder in ["state", "spool", "munge", "data"] {
             std::fs::create_dir(root.join(folder)).unwrap();
         }
@@ -310,5 +356,8 @@ impl Drop for Cluster {
         let daemons =
             [&mut self.node, &mut self.controller, &mut self.accounts, &mut self.database, &mut self.munged];
         daemons.into_iter().for_each(stop);
+        if self.limits_memory {
+            let _ = std::fs::remove_dir(Path::new(GROUPS).join("slurm_node1"));
+        }
     }
 }

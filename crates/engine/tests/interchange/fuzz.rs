@@ -174,6 +174,7 @@ fn files() -> Vec<Vec<u8>> {
 
 #[test]
 fn pickles() {
+    ::hostile::alone!();
     let unpacked: Vec<_> = files().iter().map(|bytes| build::members(bytes)).collect();
     let of = |index: usize| {
         unpacked[index].iter().find(|(name, _)| name.ends_with("data.pkl")).map(|(_, bytes)| bytes).unwrap()
@@ -196,6 +197,7 @@ fn pickles() {
 
 #[test]
 fn opcodes_and_tensors_that_lie() {
+    ::hostile::alone!();
     let make = |random: &mut Random| match random.below(2) {
         0 => build::zip(&[("archive/data.pkl", pickle(random))]),
         _ => build::checkpoint(&state(random)),
@@ -205,6 +207,7 @@ fn opcodes_and_tensors_that_lie() {
 
 #[test]
 fn archives() {
+    ::hostile::alone!();
     let files = files();
     let make = |random: &mut Random| {
         let mut bytes = files[random.below(files.len())].clone();
@@ -235,6 +238,7 @@ fn models() -> [Imported; 2] {
 
 #[test]
 fn safetensors() {
+    ::hostile::alone!();
     let dir = tempfile::tempdir_in(place()).unwrap();
     let mut files = vec![std::fs::read(golden("interchange.safetensors")).unwrap()];
     for model in models() {
@@ -253,6 +257,7 @@ fn safetensors() {
 
 #[test]
 fn indices_of_shards() {
+    ::hostile::alone!();
     let dir = tempfile::tempdir_in(place()).unwrap();
     let folder = dir.path().join("shards");
     let options = ExportOptions { max_shard: Some("4KB".parse().unwrap()), ..Default::default() };
@@ -272,6 +277,7 @@ fn indices_of_shards() {
 
 #[test]
 fn checkpoints() {
+    ::hostile::alone!();
     let dir = tempfile::tempdir_in(place()).unwrap();
     let path = dir.path().join("checkpoint.safetensors");
     let files = models().map(|model| {
@@ -304,6 +310,7 @@ fn checkpoints() {
 
 #[test]
 fn networks_as_json() {
+    ::hostile::alone!();
     let good = models().map(|model| network_to_json(&model.network).into_bytes());
     let make = |random: &mut Random| {
         let mut bytes = good[random.below(2)].clone();

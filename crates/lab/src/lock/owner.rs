@@ -17,6 +17,8 @@ pub struct Owner {
     pub space: String,
     /// When it began, in ticks of its machine: numbers are used again.
     pub started: String,
+    /// What its machine keeps from boot to boot; empty where unknown.
+    pub installation: String,
 }
 
 impl Owner {
@@ -29,6 +31,7 @@ impl Owner {
             process,
             space: space(),
             started: started(process).unwrap_or_default(),
+            installation: host::installation(),
         }
     }
 
@@ -42,6 +45,12 @@ impl Owner {
         let near = self.shares_kernel(seen_from) && !self.space.is_empty() && self.space == seen_from.space;
         let known = near && !self.started.is_empty();
         known.then(|| started(self.process).as_ref() == Some(&self.started))
+    }
+
+    /// Whether it belonged to the same machine before that was booted again, as far as names go.
+    pub fn is_of_earlier_boot(&self, now: &Owner) -> bool {
+        let known = !self.boot.is_empty() && !now.boot.is_empty() && !self.installation.is_empty();
+        known && self.installation == now.installation && self.boot != now.boot
     }
 }
 
@@ -69,50 +78,68 @@ fn started(process: u32) -> Option<String> {
 /// What the file of a lock says. Always as many bytes for one owner, so that it is written over in one piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Note {
-    /// Held, so many beats after it was taken.
-    Held(Owner, u64),
+    /// Held.
+    Held(Held),
     /// Given back.
     Free,
     /// Nothing that can be read: half-written, or not ours.
     Unknown,
 }
 
+/// A lock that somebody has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub owner: Owner,
+    /// Beats since it was taken.
+    pub beat: u64,
+    /// The file whose kernel's lock its owner has, too; empty where there is none.
+    pub kernel: String,
+}
+
 const FREE: &str = "free";
 
-impl Note {
-    /// As it is written.
-    pub fn text(owner: &Owner, beat: u64) -> String {
-        let Owner { boot, space, started, .. } = owner;
-        format!("{owner}\nboot {boot}\nspace {space}\nstarted {started}\nbeat {beat:020}\n")
+impl Held {
+    /// As it is written. What earlier versions did not know comes last, where they do not look.
+    pub fn text(&self) -> String {
+        let Held { owner, beat, kernel } = self;
+        let Owner { boot, space, started, installation, .. } = owner;
+        format!(
+            "{owner}\nboot {boot}\nspace {space}\nstarted {started}\nbeat {beat:020}\nkernel {kernel}\n\
+             installation {installation}\n"
+        )
     }
 
     /// What takes its place when the lock is given back.
-    pub fn free(owner: &Owner) -> String {
-        format!("{FREE:<width$}\n", width = Note::text(owner, 0).len() - 1)
+    pub fn free(&self) -> String {
+        format!("{FREE:<width$}\n", width = self.text().len() - 1)
     }
 
-    /// Reads one.
-    pub fn parse(text: &str) -> Note {
-        if text.trim() == FREE {
-            return Note::Free;
-        }
-        Note::held(text).unwrap_or(Note::Unknown)
-    }
-
-    fn held(text: &str) -> Option<Note> {
+    fn parse(text: &str) -> Option<Held> {
         let mut lines = text.lines();
         let (process, host) = lines.next()?.strip_prefix("process ")?.split_once(" on ")?;
         let mut field = |name: &str| Some(lines.next()?.strip_prefix(name)?.trim().to_string());
         let (boot, space) = (field("boot")?, field("space")?);
         let (started, beat) = (field("started")?, field("beat")?);
+        let [kernel, installation] = ["kernel", "installation"].map(|name| field(name).unwrap_or_default());
         let process = process.parse().ok()?;
-        Some(Note::Held(Owner { host: host.into(), boot, process, space, started }, beat.parse().ok()?))
+        let owner = Owner { host: host.into(), boot, process, space, started, installation };
+        Some(Held { owner, beat: beat.parse().ok()?, kernel })
+    }
+}
+
+impl Note {
+    /// Reads one.
+    pub fn parse(text: &str) -> Note {
+        if text.trim() == FREE {
+            return Note::Free;
+        }
+        Held::parse(text).map_or(Note::Unknown, Note::Held)
     }
 
     /// Who is named, if anybody is.
     pub fn owner(self) -> Option<Owner> {
         match self {
-            Note::Held(owner, _) => Some(owner),
+            Note::Held(held) => Some(held.owner),
             _ => None,
         }
     }

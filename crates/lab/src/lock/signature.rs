@@ -32,16 +32,21 @@ impl Place {
         beside(&self.0, &format!(".{}-{count}.part", host::process_tag()))
     }
 
-    /// The numbers of all signatures, and nothing else that lies there: what NFS keeps of removed files is called `.nfs…`.
-    fn numbers(&self) -> Vec<u64> {
+    /// What lies beside the lock, with what follows its name and a dot.
+    fn beside(&self) -> impl Iterator<Item = (fs::DirEntry, String)> {
         let folder = self.0.parent().filter(|folder| !folder.as_os_str().is_empty());
         let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
-        let name = self.0.file_name().unwrap_or_default().to_string_lossy();
-        let number = |entry: fs::DirEntry| {
+        let name = self.0.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        entries.filter_map(move |entry| {
             let found = entry.file_name().into_string().ok()?;
-            found.strip_prefix(&*name)?.strip_prefix('.')?.parse().ok()
-        };
-        entries.filter_map(number).collect()
+            let more = found.strip_prefix(&name)?.strip_prefix('.')?.to_string();
+            Some((entry, more))
+        })
+    }
+
+    /// The numbers of all signatures, and nothing else that lies there: what NFS keeps of removed files is called `.nfs…`.
+    fn numbers(&self) -> Vec<u64> {
+        self.beside().filter_map(|(_, more)| more.parse().ok()).collect()
     }
 
     pub fn newest_number(&self) -> Option<u64> {
@@ -51,8 +56,13 @@ impl Place {
     /// The newest signature. The file is opened anew each time: that is when NFS asks its server.
     pub fn newest(&self) -> Option<(u64, Note)> {
         let number = self.newest_number()?;
-        let text = fs::read(self.file(number)).unwrap_or_default();
-        Some((number, Note::parse(&String::from_utf8_lossy(&text))))
+        Some((number, self.read(number).unwrap_or(Note::Unknown)))
+    }
+
+    /// What a signature says, if it is there.
+    pub fn read(&self, number: u64) -> Option<Note> {
+        let text = fs::read(self.file(number)).ok()?;
+        Some(Note::parse(&String::from_utf8_lossy(&text)))
     }
 
     /// When a signature was last written, by the clock of whoever keeps the files.
@@ -72,7 +82,10 @@ impl Place {
     /// Makes a signature, whole, unless there is one of its number: of many who try, one does.
     pub fn claim(&self, number: u64, text: &str) -> io::Result<bool> {
         let (part, target) = (self.passing(), self.file(number));
-        write_new(&part, text)?;
+        if let Err(error) = write_new(&part, text) {
+            let _ = fs::remove_file(&part);
+            return Err(error);
+        }
         let claimed = match fs::hard_link(&part, &target) {
             Ok(()) => Ok(true),
             // An answer of NFS may be lost and the request repeated; the count of links tells.
@@ -93,9 +106,19 @@ impl Place {
         let _ = fs::remove_file(self.file(number));
     }
 
-    /// Removes the signatures before one that is held.
+    /// Removes the signatures before one that is held, the oldest first: the newest of those that are there tells.
     pub fn remove_before(&self, number: u64) {
-        self.numbers().into_iter().filter(|old| *old < number).for_each(|old| self.remove(old));
+        let mut old: Vec<u64> = self.numbers().into_iter().filter(|old| *old < number).collect();
+        old.sort_unstable();
+        old.into_iter().for_each(|old| self.remove(old));
+    }
+
+    /// Removes what those leave for a moment who are killed in it, and the lock itself.
+    pub fn remove_rest(&self) {
+        for (entry, _) in self.beside().filter(|(_, more)| more.ends_with(".part")) {
+            let _ = fs::remove_file(entry.path());
+        }
+        let _ = fs::remove_file(&self.0);
     }
 }
 

@@ -18,7 +18,8 @@ const QUICK: Pace = Pace {
 
 /// A machine whose kernel nobody else asks.
 fn machine(name: &str) -> Asker {
-    let me = Owner { host: name.into(), boot: format!("boot of {name}"), ..Owner::this() };
+    let (boot, installation) = (format!("boot of {name}"), format!("installation of {name}"));
+    let me = Owner { host: name.into(), boot, installation, ..Owner::this() };
     Asker { me, pace: QUICK, kernel: false }
 }
 
@@ -46,8 +47,12 @@ fn busy(attempt: Attempt) -> Option<Owner> {
 fn sign(path: &Path, number: u64, owner: &Owner) -> PathBuf {
     let file = Place::new(path).file(number);
     std::fs::write(path, "").unwrap();
-    std::fs::write(&file, Note::text(owner, 3)).unwrap();
+    std::fs::write(&file, held(owner).text()).unwrap();
     file
+}
+
+fn held(owner: &Owner) -> Held {
+    Held { owner: owner.clone(), beat: 3, kernel: String::new() }
 }
 
 /// The clock of the file server jumps: what was written before is that much older, or younger.
@@ -203,14 +208,111 @@ fn what_is_half_written_counts_as_held_until_nothing_comes() {
     assert_eq!(taken(machine("near").take(&path).unwrap()).number, 3);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn the_dead_of_another_container_are_known_by_the_kernels_lock_of_one_file() {
+    let (_dir, path) = folder();
+    let far = Owner { space: "another".into(), started: "1".into(), ..Owner::this() };
+    let signature = sign(&path, 1, &far);
+    // It had none, or one of another file: of a file system that is mounted twice.
+    for kernel in ["", "1:2"] {
+        std::fs::write(&signature, Held { kernel: kernel.into(), ..held(&far) }.text()).unwrap();
+        assert_eq!(busy(take(&path).unwrap()), Some(far.clone()), "{kernel:?}");
+    }
+    let kernel = kernel::identity(&File::open(&path).unwrap());
+    std::fs::write(&signature, Held { kernel, ..held(&far) }.text()).unwrap();
+    assert_eq!(busy(Asker { kernel: false, ..Asker::usual() }.take(&path).unwrap()), Some(far.clone()));
+    assert_eq!(holder(&path), None);
+    assert_eq!(taken(take(&path).unwrap()).taken_from, Some(far));
+}
+
+/// Lets a signature seem so much older.
+fn age_by(file: &Path, age: Duration) {
+    let then = SystemTime::now() - age;
+    let times = FileTimes::new().set_accessed(then).set_modified(then);
+    File::options().write(true).open(file).unwrap().set_times(times).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn who_beat_before_this_machine_was_booted_is_dead_and_who_beat_since_may_be_its_copy() {
+    let (_dir, path) = folder();
+    // A minute is not over for long, so that only the boot can tell.
+    let patient = Pace { stale: YEAR, ..QUICK };
+    let me = Owner { installation: "this".into(), ..Owner::this() };
+    let asker = || Asker { me: me.clone(), pace: patient, kernel: true };
+    let up = host::uptime().unwrap();
+    let before = Owner { boot: "an earlier one".into(), ..me.clone() };
+    age_by(&sign(&path, 1, &before), up / 2);
+    assert_eq!(busy(asker().take(&path).unwrap()), Some(before.clone()));
+    for other in ["", "another"] {
+        let other = Owner { installation: other.into(), ..before.clone() };
+        age_by(&sign(&path, 1, &other), up + Duration::from_secs(5));
+        assert_eq!(busy(asker().take(&path).unwrap()), Some(other));
+    }
+    age_by(&sign(&path, 1, &before), up + Duration::from_secs(5));
+    assert_eq!(asker().holder(&path), None);
+    let begun = Instant::now();
+    assert_eq!(taken(asker().take(&path).unwrap()).taken_from, Some(before));
+    assert!(begun.elapsed() < QUICK.watch);
+}
+
+#[test]
+fn a_lock_that_is_removed_leaves_nothing_and_who_decided_by_it_begins_again() {
+    let (dir, path) = folder();
+    let names = || std::fs::read_dir(dir.path()).unwrap().count();
+    for round in 0..3 {
+        sign(&path, 5, &Owner { started: "1".into(), ..Owner::this() });
+        std::fs::write(dir.path().join(".other"), "").unwrap();
+        std::fs::write(dir.path().join("lock.a-1-2.part"), "").unwrap();
+        taken(take(&path).unwrap()).remove();
+        assert_eq!(names(), 1, "round {round}");
+    }
+    // Who saw it dead before all that, and acts only now.
+    let seen = Some((5, Note::Held(held(&Owner::this()))));
+    assert_eq!(claim_after(&Place::new(&path), seen, &held(&Owner::this())).unwrap(), None);
+    assert_eq!(names(), 1);
+    // Many at once: one has it at a time, however they come and go.
+    let (inside, start) = (std::sync::atomic::AtomicUsize::new(0), Barrier::new(6));
+    let had: usize = std::thread::scope(|scope| {
+        let ask = |name: usize| {
+            let (inside, start, path) = (&inside, &start, &path);
+            scope.spawn(move || {
+                start.wait();
+                (0..40)
+                    .filter(|_| match machine(&name.to_string()).take(path).unwrap() {
+                        Attempt::Busy(_) => false,
+                        Attempt::Taken(lock) => {
+                            let others = inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                            assert_eq!((others, lock.check()), (0, true));
+                            std::thread::yield_now();
+                            inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                            lock.remove();
+                            true
+                        }
+                    })
+                    .count()
+            })
+        };
+        let all: Vec<_> = (0..6).map(ask).collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(had > 0);
+}
+
 #[test]
 fn notes_are_read_back_and_have_one_length() {
-    let me = Owner::this();
-    let text = Note::text(&me, 0);
-    assert_eq!(Note::parse(&text), Note::Held(me.clone(), 0));
-    assert_eq!(Note::text(&me, u64::MAX).len(), text.len());
-    assert_eq!(Note::free(&me).len(), text.len());
-    assert_eq!(Note::parse(&Note::free(&me)), Note::Free);
+    let note = Held { kernel: "8:1".into(), ..held(&Owner::this()) };
+    let text = note.text();
+    assert_eq!(Note::parse(&text), Note::Held(note.clone()));
+    assert_eq!(Held { beat: u64::MAX, ..note.clone() }.text().len(), text.len());
+    assert_eq!(note.free().len(), text.len());
+    assert_eq!(Note::parse(&note.free()), Note::Free);
+    // Of an earlier version, which had no more lines.
+    let earlier = text.split_inclusive('\n').take(5).collect::<String>();
+    let Note::Held(read) = Note::parse(&earlier) else { panic!("{earlier}") };
+    let owner = Owner { installation: String::new(), ..note.owner };
+    assert_eq!(read, Held { owner, beat: 3, kernel: String::new() });
     for text in ["", "process", "process 1 on x\n", "process x on y\nboot\nspace\nstarted\nbeat 1\n"] {
         assert_eq!(Note::parse(text), Note::Unknown, "{text:?}");
     }

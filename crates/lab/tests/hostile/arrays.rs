@@ -56,6 +56,7 @@ pub fn bomb(name: &str, unpacked: usize) -> Member {
 
 #[test]
 fn files_of_prompts() {
+    hostile::alone!();
     let prompts = prompts();
     let good = [
         Npy::new("xs", "<f8", "(2, 3, 2)", floats(prompts.xs.iter().copied())),
@@ -84,6 +85,7 @@ fn files_of_prompts() {
 
 #[test]
 fn files_of_predictions() {
+    hostile::alone!();
     let prompts = prompts();
     let good = [
         Npy::new("steps", "<u8", "(3,)", whole([0, 1, 5])),
@@ -131,6 +133,7 @@ fn bend_entries(random: &mut Random, good: &[u8]) -> Vec<u8> {
 
 #[test]
 fn files_of_recorded_predictions() {
+    hostile::alone!();
     let (dir, prompts) = (folder(), prompts());
     let path = dir.path().join("predictions.safetensors");
     Recorded::of(&*solvers::build("gd").unwrap(), &prompts).unwrap().write(&path).unwrap();
@@ -170,6 +173,7 @@ fn files_of_recorded_patches() {
 
 #[test]
 fn files_of_constructions() {
+    hostile::alone!();
     let (dir, prompts) = (folder(), prompts());
     let path = dir.path().join("w.safetensors");
     let files = [Variant::Gd, Variant::ALL[1], Variant::Paper].map(|variant| {
@@ -192,6 +196,7 @@ fn files_of_constructions() {
 
 #[test]
 fn files_of_read_outs() {
+    hostile::alone!();
     let (dir, experiment) = (folder(), tiny());
     let path = dir.path().join("readouts.safetensors");
     let network = experiment.network.build(3, 6).unwrap();

@@ -35,6 +35,7 @@ const LAYERS: Cost = Cost { plus: 32 << 20, ..COST };
 
 #[test]
 fn experiments() {
+    hostile::alone!();
     let (dir, texts) = (folder(), texts());
     let path = dir.path().join("mine.toml");
     let read = |path: &Path| {
@@ -48,6 +49,7 @@ fn experiments() {
 
 #[test]
 fn changes() {
+    hostile::alone!();
     let dir = folder();
     let path = dir.path().join("mine.toml");
     std::fs::write(&path, TINY).unwrap();
@@ -70,6 +72,7 @@ fn changes() {
 
 #[test]
 fn sweeps() {
+    hostile::alone!();
     let dir = folder();
     std::fs::write(dir.path().join("base.toml"), TINY).unwrap();
     let text = "name = \"mine\"\nabout = \"what for\"\nbase = \"base.toml\"\n[set]\nname = \"point\"\ntask.dim = 3\n\

@@ -17,6 +17,7 @@ use lab::networks::sweeps::slurm;
 
 #[test]
 fn cards() {
+    hostile::alone!();
     let dir = folder();
     std::fs::write(dir.path().join("plan.toml"), TINY).unwrap();
     let evaluation =
@@ -61,6 +62,7 @@ fn rows() -> Vec<u8> {
 
 #[test]
 fn rows_of_metrics() {
+    hostile::alone!();
     let dir = folder();
     let texts = [rows()];
     let read = |_: &Path| {
@@ -74,6 +76,7 @@ fn rows_of_metrics() {
 
 #[test]
 fn directories_of_runs() {
+    hostile::alone!();
     let root = folder();
     let dir = root.path().join("tiny-0123456789abcdef");
     std::fs::create_dir(&dir).unwrap();
@@ -131,6 +134,7 @@ fn directories_of_runs() {
 
 #[test]
 fn what_slurm_says() {
+    hostile::alone!();
     let texts = [
         &b"12_0|iclab|PENDING|Resources\n12_1|iclab|RUNNING|None\n15_1|iclab+4000|PENDING|BeginTime\n12_[2-9%3]|iclab|PENDING|\n"[..],
         b"12_0|iclab|TIMEOUT|0:0|00:30:10||2026-11-17T10:00:00\n12_[4-6,9%2]|iclab|CANCELLED by 7|0:0|00:00:00||Unknown\n\
@@ -172,6 +176,7 @@ fn findings() -> Findings {
 
 #[test]
 fn kept_findings() {
+    hostile::alone!();
     let root = folder();
     let cache = Cache::under(root.path()).expect("a test can read itself");
     let analysis = lab::analyses::select(&["F26".into()]).unwrap()[0];

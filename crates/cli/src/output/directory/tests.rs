@@ -100,9 +100,9 @@ fn outputs_without_a_list_are_replaced_by_name() {
     assert_eq!(names, ["figures/a.svg", "index.html", "notes.txt", "plan.toml", "theory.html"]);
 }
 
-/// As if the process had been killed: nothing is tidied up, and the lock is gone.
+/// As if the process had been killed: nothing is tidied up, and the lock is free.
 fn kill(directory: Directory) {
-    open().retain(|(path, _)| *path != directory.target);
+    open().retain(|open| open.target != directory.target);
     drop(directory);
 }
 
@@ -155,9 +155,56 @@ fn one_process_at_a_time_and_no_lock_is_left() {
     stage(&first, &FIRST, "1");
     first.finish().unwrap();
     assert!(!target.join(LOCK).exists() && !target.join(NEW).exists());
-    put(&target, LOCK, "process 1 on elsewhere"); // killed: a file, and nobody holds it
+    put(&target, LOCK, "process 1 on elsewhere"); // of an earlier version: a file, and nobody holds it
     write(&target, &FIRST, "2");
     assert!(!target.join(LOCK).exists());
+}
+
+/// A lock's signature of a process that is not this one.
+fn sign(target: &Path, boot: &str) {
+    let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let text = format!(
+        "process 77 on elsewhere\nboot {boot}\nspace {}\nstarted 1\nbeat {:020}\n",
+        space.display(),
+        5
+    );
+    put(target, LOCK, "");
+    put(target, &format!("{LOCK}.3"), &text);
+}
+
+#[test]
+fn who_writes_on_another_machine_is_named_and_whom_it_takes_over_from_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("out");
+    sign(&target, "another");
+    let refused = Directory::begin(&target).err().unwrap().to_string();
+    let expected = "is being written by process 77 on elsewhere; accepted: another directory, or wait for it";
+    assert!(refused.contains(expected), "{refused}");
+    assert_eq!(seen(&target).len(), 2, "who is refused leaves what was there");
+    fs::remove_dir_all(&target).unwrap();
+
+    // Nothing was heard of this process for long, and another machine's has taken over and writes.
+    let mut slept = Directory::begin(&target).unwrap();
+    stage(&slept, &FIRST, "1");
+    sign(&target, "another");
+    let theirs = target.join(NEW).join("another");
+    put(&theirs, "index.html", "2");
+    let refused = slept.publish().err().unwrap().to_string();
+    assert!(refused.contains("out: was taken over by another process"), "{refused}");
+    drop(slept);
+    assert!(theirs.join("index.html").exists() && target.join(format!("{LOCK}.3")).exists());
+    assert!(!target.join("index.html").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_dead_process_of_this_machine_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("out");
+    sign(&target, host::boot());
+    put(&target, &format!("{LOCK}.1234-5.part"), "half");
+    write(&target, &FIRST, "1");
+    assert_eq!(seen(&target), pairs(&FIRST.map(|name| (name, "1"))), "nothing of the lock is left");
 }
 
 #[test]
