@@ -1,6 +1,6 @@
 """Times the classical solvers as a plain batched PyTorch program, beside `iclab bench solvers`.
 
-    python benches/torch_solvers.py [--threads 2] [--repeat 5] [--dims 20,50,100,200]
+    python benches/torch_solvers.py [--threads 2] [--repeat 5] [--dims 20,50,100,200] [--only newton,gd]
 
 Prefix sums give S and c of every prefix of every prompt; Newton, CG and BFGS are batched products over all prefixes at once,
 GD goes through `torch.linalg.eigh`; everything in float64. Prompts and positions are those of `iclab bench solvers`. Prints
@@ -95,6 +95,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--dims", default="20,50,100,200")
+    parser.add_argument("--only", help="solvers by name; all when left out")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
@@ -113,6 +114,8 @@ def main():
             "bfgs": lambda: bfgs(*prefixes(xs, ys), t, 25),
         }
         for name, work in cases.items():
+            if args.only and name not in args.only.split(","):
+                continue
             work()
             times = []
             for _ in range(args.repeat):

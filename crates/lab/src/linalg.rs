@@ -7,6 +7,7 @@
 
 mod newton_schulz;
 mod product;
+mod reduction;
 mod spectrum;
 
 use nalgebra::{DMatrix, DVector};

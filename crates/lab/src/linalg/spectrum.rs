@@ -5,7 +5,11 @@
 
 use std::ops::Deref;
 
+use super::reduction::reduce_by_lines;
 use super::{axpy, dot, vectorised};
+
+/// Up to this size a matrix stays in the first-level cache, and its rows are reduced where they lie.
+const SMALL: usize = 32;
 
 /// Eigenvalues of a symmetric matrix, descending.
 #[derive(Clone, Debug)]
@@ -64,7 +68,11 @@ pub(crate) fn in_eigenbasis(s: &[f64], d: usize, vectors: &[f64]) -> (Eigenvalue
         #[inline(always)]
         || {
             let mut reflected = vectors.to_vec();
-            reduce(&mut s.to_vec(), d, &mut reflected, &mut reduced);
+            if d <= SMALL {
+                reduce(&mut s.to_vec(), d, &mut reflected, &mut reduced);
+            } else {
+                reduce_by_lines(s, d, &mut reflected, &mut reduced);
+            }
             for (j, z) in reflected.chunks_exact(d).enumerate() {
                 z.iter().enumerate().for_each(|(i, z)| rotated[i * m + j] = *z);
             }
@@ -78,16 +86,17 @@ pub(crate) fn in_eigenbasis(s: &[f64], d: usize, vectors: &[f64]) -> (Eigenvalue
     (Eigenvalues(order.iter().map(|&i| values[i]).collect()), rows)
 }
 
-struct Tridiagonal {
-    diagonal: Vec<f64>,
+/// A symmetric tridiagonal matrix.
+pub(super) struct Tridiagonal {
+    /// Its diagonal.
+    pub diagonal: Vec<f64>,
     /// Entry i stands beside diagonal entries i and i + 1; the last is 0.
-    beside: Vec<f64>,
+    pub beside: Vec<f64>,
 }
 
 /// Reflects `a` `[d,d]`, of which the upper triangle is read, to a tridiagonal matrix, and `vectors` `[m,d]` with it.
 ///
-/// Reflection k, I − βuuᵀ, makes row k tridiagonal and asks for A ← A − uwᵀ − wuᵀ in the rows below, which need βAu first.
-/// The update by one reflection and the product with the next are one pass over A.
+/// The same as [`reduce_by_lines`], row by row.
 #[inline(always)]
 fn reduce(a: &mut [f64], d: usize, vectors: &mut [f64], reduced: &mut Tridiagonal) {
     let (mut u, mut w) = (vec![0.0; d], vec![0.0; d]); // the update that A still waits for
@@ -123,7 +132,7 @@ fn reduce(a: &mut [f64], d: usize, vectors: &mut [f64], reduced: &mut Tridiagona
 
 /// Turns x into u of the reflection I − βuuᵀ that takes it to (`left`, 0, …, 0); returns β, 0 if x is there already.
 #[inline(always)]
-fn reflection(x: &mut [f64], left: &mut f64) -> f64 {
+pub(super) fn reflection(x: &mut [f64], left: &mut f64) -> f64 {
     let rest = dot(&x[1..], &x[1..]);
     if rest < f64::MIN_POSITIVE {
         *left = x[0];
@@ -237,7 +246,21 @@ mod tests {
 
     /// Gram matrices of full and of lower rank, of one row, and none.
     fn matrices() -> impl Iterator<Item = (Vec<f64>, usize)> {
-        [(1, 1), (2, 3), (7, 10), (20, 40), (20, 5), (33, 1), (33, 0), (60, 61)].into_iter().map(|(d, n)| {
+        [
+            (1, 1),
+            (2, 3),
+            (7, 10),
+            (20, 40),
+            (20, 5),
+            (33, 1),
+            (33, 0),
+            (60, 61),
+            (60, 20),
+            (101, 140),
+            (200, 201),
+        ]
+        .into_iter()
+        .map(|(d, n)| {
             let xs = Seed(3).at("spectrum", (100 * d + n) as u64).normals(n * d);
             (gram(&xs, d), d)
         })

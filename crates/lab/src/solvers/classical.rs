@@ -3,6 +3,7 @@
 use ndarray::{Array3, Array4};
 use rayon::prelude::*;
 
+use super::dual::Dual;
 use super::iterative::Filter;
 use super::problem::{Problem, SufficientStatistics};
 use crate::data::prompts::{Prompts, Questions};
@@ -21,6 +22,11 @@ pub trait InContext: Send + Sync {
     /// Its closed form, if it has one.
     fn filter(&self, _problem: &Problem, _values: &Eigenvalues) -> Option<Filter> {
         None
+    }
+
+    /// Whether its weights are p(S) c for polynomials p that follow from the eigenvalues of S which are not zero.
+    fn polynomial(&self) -> bool {
+        false
     }
 }
 
@@ -77,22 +83,42 @@ impl<A: InContext> Classical<A> {
         Ok(())
     }
 
-    /// Calls `visit(t, problem)` for t = 0…last over the prefixes of one prompt.
+    /// Calls `visit(t, problem, dual)` for t = 0…last over the prefixes of one prompt.
     fn prefixes(
         &self,
         b: usize,
         xs: &[f64],
         ys: &[f64],
         last: usize,
-        mut visit: impl FnMut(usize, &Problem),
+        mut visit: impl FnMut(usize, &Problem, Option<&Dual>),
     ) {
         let dim = xs.len() / ys.len();
         let mut statistics = SufficientStatistics::new(dim, self.lambda);
+        let mut dual = Dual::new(dim, self.lambda).filter(|_| self.algorithm.polynomial());
         for t in 0..=last {
             if t > 0 {
                 statistics.add(&xs[(t - 1) * dim..t * dim], ys[t - 1]);
+                dual = dual.and_then(|dual| dual.add(&xs[..t * dim], dim));
             }
-            visit(t, &statistics.problem(b, &xs[..t * dim], &ys[..t]));
+            visit(t, &statistics.problem(b, &xs[..t * dim], &ys[..t]), dual.as_ref().filter(|_| t > 0));
+        }
+    }
+
+    /// Answers `[s,q]`, from the smaller of both problems.
+    fn answer(
+        &self,
+        problem: &Problem,
+        dual: Option<&Dual>,
+        queries: &[f64],
+        steps: &Steps,
+        answers: &mut [f64],
+    ) {
+        match dual {
+            Some(dual) => {
+                let queries = Dual::queries(problem, queries);
+                self.algorithm.answer(&dual.problem(problem), &queries, steps, answers);
+            }
+            None => self.algorithm.answer(problem, queries, steps, answers),
         }
     }
 }
@@ -123,9 +149,9 @@ impl<A: InContext> Learner for Classical<A> {
         rows.par_chunks_mut(points * recorded).enumerate().for_each(|(b, row)| {
             interrupt::look();
             let (xs, ys) = prompts.prompt(b);
-            self.prefixes(b, xs, ys, points - 1, |t, problem| {
+            self.prefixes(b, xs, ys, points - 1, |t, problem, dual| {
                 let query = &xs[t * dim..(t + 1) * dim];
-                self.algorithm.answer(problem, query, steps, &mut row[t * recorded..(t + 1) * recorded]);
+                self.answer(problem, dual, query, steps, &mut row[t * recorded..(t + 1) * recorded]);
             });
         });
         let rows = Array3::from_shape_vec((count, points, recorded), rows).expect("sized above");
@@ -145,10 +171,10 @@ impl<A: InContext> Learner for Classical<A> {
             let (xs, ys) = questions.prompts.prompt(b);
             let queries = questions.of(b);
             let queries = queries.as_slice().expect("queries are stored in standard layout");
-            self.prefixes(b, xs, ys, last, |t, problem| {
+            self.prefixes(b, xs, ys, last, |t, problem, dual| {
                 for l in (0..lengths.len()).filter(|&l| lengths[l] == t) {
                     let answers = &mut row[l * recorded * asked..(l + 1) * recorded * asked];
-                    self.algorithm.answer(problem, queries, steps, answers);
+                    self.answer(problem, dual, queries, steps, answers);
                 }
             });
         });

@@ -107,6 +107,10 @@ impl Solver for Gd {
         let eta = self.eta.of(problem, Some(values));
         Some(Box::new(move |values, k, out| geometric_filter(eta, values, k, out)))
     }
+
+    fn polynomial(&self) -> bool {
+        true
+    }
 }
 
 /// q/λ for q = 1 − (1−z)^k, z = ηλ, over the binary digits of k: q of 2k is q(2−q), and q of k+1 is q + z(1−q). Both keep all

@@ -152,4 +152,8 @@ impl Solver for GdPlusPlus {
             w
         }))
     }
+
+    fn polynomial(&self) -> bool {
+        true
+    }
 }

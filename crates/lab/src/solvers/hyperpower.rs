@@ -91,4 +91,8 @@ impl Solver for Hyperpower {
     fn filter(&self, problem: &Problem, _: &Eigenvalues) -> Option<Filter> {
         Some(self.start.residual_to_the(self.order, problem))
     }
+
+    fn polynomial(&self) -> bool {
+        true
+    }
 }

@@ -56,6 +56,12 @@ pub trait Solver: Send + Sync {
     fn filter(&self, _problem: &Problem, _values: &Eigenvalues) -> Option<Filter> {
         None
     }
+
+    /// Whether its weights are p(S) c for polynomials p that follow from the eigenvalues of S which are not zero. It then reads
+    /// S and c alone, and while pairs are fewer than dimensions it is given XXᵀ and y for them.
+    fn polynomial(&self) -> bool {
+        false
+    }
 }
 
 /// What a method of polynomials in S does to each eigen-direction: w_k = Σ f(λᵢ, k) vᵢvᵢᵀ c. Called with eigenvalues, none of
@@ -146,5 +152,9 @@ impl<S: Solver> InContext for Iterative<S> {
 
     fn filter(&self, problem: &Problem, values: &Eigenvalues) -> Option<Filter> {
         self.solver.filter(problem, values)
+    }
+
+    fn polynomial(&self) -> bool {
+        self.solver.polynomial()
     }
 }

@@ -8,6 +8,7 @@ mod averaging;
 mod cg;
 mod chebyshev;
 pub mod classical;
+mod dual;
 mod gd;
 mod gd_plus_plus;
 mod hyperpower;

@@ -75,6 +75,10 @@ impl Solver for Newton {
         let (a, start) = (self.a, self.start.on_eigenvalues(problem));
         Some(pointwise(move |value, k| (0..k).fold(start(value), |m, _| a * m - (a - 1.0) * m * value * m)))
     }
+
+    fn polynomial(&self) -> bool {
+        true
+    }
 }
 
 /// Coefficients β of M_k = Σ β_s S^s, by index s = 0…2^{k+1}−1, for a given α: the recurrence on polynomials.

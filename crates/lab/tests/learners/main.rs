@@ -6,6 +6,7 @@
 
 mod ablation;
 mod constructions;
+mod dual;
 mod iterations;
 mod networks;
 mod patches;
