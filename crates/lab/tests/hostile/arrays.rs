@@ -148,6 +148,7 @@ fn files_of_recorded_predictions() {
 
 #[test]
 fn files_of_recorded_patches() {
+    hostile::alone!();
     let dir = folder();
     let path = dir.path().join("patched.safetensors");
     let task = TaskSpec { points: 11, ..tiny().task };
