@@ -2,8 +2,8 @@
 //!
 //! Reflection k, I − βuuᵀ, makes row k tridiagonal and asks for A ← A − uwᵀ − wuᵀ in the rows below, which need βAu first.
 //! The update by one reflection and the product with the next are one pass over A, a few rows at a time. Rows are cut into
-//! cache lines at the same columns, and kept from the line on that meets the diagonal; the rest follows by symmetry. Were rows
-//! cut from their diagonals on, each would read what the row before wrote one place aside, and wait for it.
+//! cache lines at the same columns, so that they share the registers of u, w and the product, and kept from the line on that
+//! meets the diagonal; the rest follows by symmetry.
 //!
 //! SIMD registers are used by name: left to the compiler, these loops came out element by element.
 
