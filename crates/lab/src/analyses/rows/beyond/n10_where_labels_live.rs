@@ -32,24 +32,24 @@ const EVERY_PAIRS: [usize; 4] = [10, 20, 30, 40];
 
 /// A network, or several seeds of one recipe.
 struct Asked {
-    /// In ids.
-    id: &'static str,
+    /// In the ids of claims.
+    name: &'static str,
     words: &'static str,
     data: Data<'static>,
     networks: &'static [&'static str],
 }
 
 static ASKED: [Asked; 5] = [
-    Asked { id: "r1", words: "R1", data: ISOTROPIC.data, networks: &["r1"] },
+    Asked { name: "r1", words: "R1", data: ISOTROPIC.data, networks: &["r1"] },
     Asked {
-        id: "r1-muon",
+        name: "r1-muon",
         words: "R1 by Muon, four seeds",
         data: ISOTROPIC.data,
         networks: &["r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4"],
     },
-    Asked { id: "r2", words: "R2", data: SKEWED.data, networks: &["r2"] },
-    Asked { id: "r3", words: "R3", data: NOISY.data, networks: &["r3"] },
-    Asked { id: "r4", words: "R4", data: ONE_HEAD.data, networks: &["r4"] },
+    Asked { name: "r2", words: "R2", data: SKEWED.data, networks: &["r2"] },
+    Asked { name: "r3", words: "R3", data: NOISY.data, networks: &["r3"] },
+    Asked { name: "r4", words: "R4", data: ONE_HEAD.data, networks: &["r4"] },
 ];
 
 impl Asked {
@@ -130,19 +130,19 @@ fn judge(note: &mut Notebook, asked: &Asked, maps: &Maps) {
         true => Estimate { value: -e.value, low: -e.high, high: -e.low },
         false => e,
     };
-    let Asked { id, networks, .. } = asked;
+    let Asked { name, networks, .. } = asked;
     let middle = y.len() / 2; // before layer 7 of 12
-    note.claim(&format!("{id}-x-tokens"), size(largest(&x)), AtMost(0.1))
+    note.claim(&format!("{name}-x-tokens"), size(largest(&x)), AtMost(0.1))
         .asks(networks)
         .says("How far answers follow other labels in the x tokens of the pairs; the most, of all layers")
         .ours("Labels are not in the x tokens")
         .figure("roles");
-    note.claim(&format!("{id}-middle"), y[middle], AtMost(0.9))
+    note.claim(&format!("{name}-middle"), y[middle], AtMost(0.9))
         .asks(networks)
         .says(format!("How far they follow other labels in the y tokens before layer {}", middle + 1))
         .ours("By the theorem's construction labels would be read at the end: 1 up to the last layers")
         .figure("roles");
-    note.claim(&format!("{id}-query"), query[query.len() - 1], AtLeast(0.95))
+    note.claim(&format!("{name}-query"), query[query.len() - 1], AtLeast(0.95))
         .asks(networks)
         .says("How far they follow other labels in the query before the last layer")
         .ours("The answer is in the query before the last layer")
@@ -178,7 +178,7 @@ fn by_pairs(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let columns = std::iter::once(String::new()).chain(EVERY_PAIRS.map(|pairs| format!("{pairs} pairs")));
     let caption = "The layer before which answers follow other labels in the y tokens half as far as before the first; 95 % intervals \
                    over prompts, or over seeds. The theorem's weights would keep them to the last iteration.";
-    note.table("halfway", "The layer by which half of the labels are read", caption, columns, rows);
+    note.table("halfway", "Layer by which half of the labels leave the y tokens", caption, columns, rows);
     Ok(())
 }
 
