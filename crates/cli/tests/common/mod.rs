@@ -110,7 +110,9 @@ pub fn done(dir: &Path, args: &(impl Arguments + ?Sized)) -> String {
     let output = iclab(dir, args);
     let stderr = complaints(&output);
     assert_eq!(output.status.code(), Some(0), "iclab {}: {stderr}", args.list().join(" "));
-    assert!(stderr.is_empty(), "progress is silent when not on a terminal, but: {stderr}");
+    // what takes over half a minute, as on a busy machine, says now and then how far it is
+    let mut lines = stderr.lines().filter(|line| !line.trim().is_empty() && !line.contains(" steps/s"));
+    assert_eq!(lines.next(), None, "progress is silent when not on a terminal, but: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
