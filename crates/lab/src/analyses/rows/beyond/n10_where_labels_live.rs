@@ -155,8 +155,12 @@ fn by_layer(note: &mut Notebook, found: &[Maps]) {
     let rows = (0..depth).map(|layer| {
         let cells = found.iter().map(|maps| match maps.follows.get(layer) {
             Some(_) => {
-                let at = |place: Place| maps.at(place).expect("a role")[layer].value;
-                format!("{:.2} / {:.2} / {:.2}", at(Place::Y), at(Place::X), at(Place::Query))
+                // + 0.0: what rounds to nothing has no sign
+                let at = |place: Place| {
+                    (100.0 * maps.at(place).expect("a role")[layer].value).round() / 100.0 + 0.0
+                };
+                let cell = format!("{:.2} / {:.2} / {:.2}", at(Place::Y), at(Place::X), at(Place::Query));
+                cell.replace('-', "−")
             }
             None => String::new(),
         });
