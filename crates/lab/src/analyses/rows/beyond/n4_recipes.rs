@@ -2,7 +2,7 @@
 
 use super::trained::{Trained, best_by_layer};
 use crate::analyses::kit::prelude::*;
-use crate::analyses::kit::setting::{DEEP, NOISY, ONE_HEAD, SKEWED};
+use crate::analyses::kit::setting::{NOISY, ONE_HEAD, SKEWED};
 use crate::compare::rates::BEYOND_DOUBT;
 use crate::stats::over_runs;
 
@@ -17,7 +17,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               descent is that of the task, or of the recipe.",
     needs: &[
         "r1", "r1-fast", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4", "r2", "r2-fast", "r3", "r3-fast",
-        "r4", "r4-fast", "r5", "r5-fast",
+        "r4", "r4-fast",
     ],
     run,
     ..Analysis::BEYOND
@@ -41,7 +41,7 @@ const fn recipe(
 }
 
 /// All recipes. The first of a task is the paper's.
-static RECIPES: [Recipe; 10] = [
+static RECIPES: [Recipe; 8] = [
     recipe("r1-paper", "R1, the paper's recipe", &ISOTROPIC, &["r1"]),
     recipe("r1-muon", "R1, Muon, five seeds", &ISOTROPIC, &SEEDS),
     recipe("r2-paper", "R2, the paper's recipe to step 425,000", &SKEWED, &["r2"]),
@@ -50,17 +50,7 @@ static RECIPES: [Recipe; 10] = [
     recipe("r3-fast", "R3, the fast recipe", &NOISY, &["r3-fast"]),
     recipe("r4-paper", "R4, the paper's recipe", &ONE_HEAD, &["r4"]),
     recipe("r4-fast", "R4, the fast recipe", &ONE_HEAD, &["r4-fast"]),
-    recipe("r5-paper", "R5, the paper's recipe", &DEEP, &["r5"]),
-    recipe("r5-fast", "R5, the fast recipe", &DEEP, &["r5-fast"]),
 ];
-
-impl Recipe {
-    /// The layers to which rates are fitted, in words.
-    fn layers(&self) -> String {
-        let (first, last) = self.task.layers;
-        format!("layers {first} to {last}")
-    }
-}
 
 /// Five trainings by Muon.
 pub const SEEDS: [&str; 5] = ["r1-fast", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4"];
@@ -110,52 +100,47 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
 
 /// The statements of F3 and F2 for one recipe.
 fn judge(note: &mut Notebook, of: &Measured) {
-    let Recipe { id, words, networks, task } = of.recipe;
-    let layers = of.recipe.layers();
-    // three per layer is said of twelve layers
-    let superlinear = of.trained[0].superlinear_layers;
-    let slope = if task.network == DEEP.network { Bound::None } else { Within(2.5, 3.5) };
+    let Recipe { id, words, networks, .. } = of.recipe;
     let claims = [
         (
             "line",
-            format!(
-                "a line fits the best Newton steps better than an exponential ({layers}, BIC difference)"
-            ),
+            "a line fits the best Newton steps better than an exponential (layers 3 to 9, BIC difference)",
             of.over(|t| t.newton.evidence(Trend::Linear)),
             Bound::Beyond(BEYOND_DOUBT),
             "As F3.newton-linear",
         ),
-        ("slope", format!("Newton steps per layer ({layers})"), of.slope(), slope, "As F3.newton-slope"),
+        (
+            "slope",
+            "Newton steps per layer (layers 3 to 9)",
+            of.slope(),
+            Within(2.5, 3.5),
+            "As F3.newton-slope",
+        ),
         (
             "exponential",
-            format!(
-                "an exponential fits the best GD steps better than a line, a power law or a parabola ({layers}, BIC difference)"
-            ),
+            "an exponential fits the best GD steps better than a line, a power law or a parabola (layers 3 to 9, BIC difference)",
             of.over(|t| t.gd.evidence(Trend::Exponential)),
             Bound::Beyond(BEYOND_DOUBT),
             "As F3.gd-exponential",
         ),
-        ("doublings", format!("doublings of GD steps per layer ({layers})"), of.doublings(), Bound::None, ""),
+        ("doublings", "doublings of GD steps per layer (layers 3 to 9)", of.doublings(), Bound::None, ""),
         (
             "similar",
-            "SimE of the last layer with its best Newton step".into(),
+            "SimE of the last layer with its best Newton step",
             of.over(|t| t.newton.last_similarity()),
             AtLeast(0.99),
             "As F3.last-layer",
         ),
         (
             "last-step",
-            "best Newton step of the last layer".into(),
+            "best Newton step of the last layer",
             of.over(|t| t.newton.last_step()),
             Within(18.0, 24.0),
             "As F3.last-step",
         ),
         (
             "superlinear",
-            format!(
-                "growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 (layers {} to {})",
-                superlinear.0, superlinear.1
-            ),
+            "growth from layer to layer of the e-folds by which a layer lowers the median error at t=40 (layers 3 to 8)",
             of.over(|t| t.superlinear),
             AtLeast(0.0),
             "As F2",
@@ -180,7 +165,6 @@ fn differ(note: &mut Notebook, paper: Option<&Measured>, other: &Measured) {
         let above = (two.high - two.value).hypot(one.value - one.low);
         Estimate { value, low: value - below, high: value + above }
     };
-    let layers = other.recipe.layers();
     let rates = [
         ("slope", "Newton steps per layer", 0.25, Measured::slope as fn(&Measured) -> Estimate),
         ("doublings", "doublings of GD steps per layer", 0.125, Measured::doublings),
@@ -192,7 +176,7 @@ fn differ(note: &mut Notebook, paper: Option<&Measured>, other: &Measured) {
             Within(-slack, slack),
         )
         .asks(&asked)
-        .says(format!("{}, less {}: {what} ({layers})", other.recipe.words, paper.recipe.words))
+        .says(format!("{}, less {}: {what} (layers 3 to 9)", other.recipe.words, paper.recipe.words))
         .ours("The same rate, whatever the recipe");
     }
 }
@@ -251,7 +235,7 @@ fn table(note: &mut Notebook, found: &[Measured]) {
         "BIC for an exponential",
         "superlinearity",
     ];
-    let caption = "Layers 3 to 9 (of R5 6 to 18), and the middle layers by our rule. Intervals of 95 %: over prompts for one network, over seeds \
+    let caption = "Layers 3 to 9, and the middle layers by our rule. Intervals of 95 %: over prompts for one network, over seeds \
                    (Student's t) for several.";
     note.table("recipes", "Rates by recipe", caption, columns, rows.collect::<Vec<_>>());
 }

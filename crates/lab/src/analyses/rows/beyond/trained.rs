@@ -4,7 +4,7 @@ use crate::analyses::kit::distances::Distances;
 use crate::analyses::kit::prelude::*;
 use crate::stats::median_of;
 
-/// Layers in which the paper finds the error to fall superlinearly, of twelve.
+/// Layers in which the paper finds the error to fall superlinearly.
 const SUPERLINEAR: (u64, u64) = (3, 8);
 
 /// One network.
@@ -17,8 +17,6 @@ pub struct Trained {
     pub errors: Vec<(f64, f64)>,
     /// Growth from layer to layer of the e-folds by which a layer lowers the median error after all pairs.
     pub superlinear: Estimate,
-    /// Over these layers: the paper's of twelve, in proportion.
-    pub superlinear_layers: (u64, u64),
 }
 
 impl Trained {
@@ -26,8 +24,7 @@ impl Trained {
     pub fn measure(lab: &Lab, setting: &Setting) -> Result<Trained> {
         let (prompts, layers) = (setting.prompts(lab)?, setting.layers(lab)?);
         let error = |&layer: &u64| (layer as f64, lab.error(&layers, &prompts, layer, LAST).value);
-        let twelfth = (layers.steps.last() / 12).max(1);
-        let (first, last) = (SUPERLINEAR.0 * twelfth, SUPERLINEAR.1 * twelfth);
+        let (first, last) = SUPERLINEAR;
         let distances = Distances::from_labels(&layers, &prompts);
         let superlinear = bootstrap(lab.seed, prompts.count(), |chosen| {
             line(&distances.removed(first, last, chosen, median_of)).1
@@ -37,7 +34,6 @@ impl Trained {
             gd: setting.errors(lab, setting.gd)?,
             errors: layers.steps.as_slice().iter().map(error).collect(),
             superlinear,
-            superlinear_layers: (first, last),
         })
     }
 }
