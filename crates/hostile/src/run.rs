@@ -14,7 +14,7 @@ const MOST_TIME: Duration = Duration::from_secs(5);
 const LONGEST: usize = 2_000;
 
 /// Every reader of outside bytes, with its share of all cases in thousandths.
-pub const READERS: [(&str, u64); 26] = [
+pub const READERS: [(&str, u64); 27] = [
     ("pickle", 200),
     ("pickle-opcodes", 100),
     ("pt", 80),
@@ -26,7 +26,8 @@ pub const READERS: [(&str, u64); 26] = [
     ("npz-predictions", 50),
     ("predictions", 20),
     ("patches", 10),
-    ("construction", 30),
+    ("induced-weights", 10),
+    ("construction", 20),
     ("read-outs", 30),
     ("experiment", 50),
     ("change", 20),

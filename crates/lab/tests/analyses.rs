@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lab::analyses::{ANALYSES, Analysis, Lab, NotRun, run};
 use lab::compare::matching;
+use lab::compare::similarity::InducedWeights;
 use lab::compare::similarity::{Metric, View, of_errors};
 use lab::findings::{Chapter, Claim, Counts, Findings, Kind, Verdict};
 use lab::learners::Unit;
@@ -108,6 +109,10 @@ impl Networks for Cast {
         let weights = Arc::new(tiny()?);
         let probed = Probed::fit_with("tiny".into(), weights, &task, Seed(0), &options, &|_| ())?;
         Ok(LoadedProbe { probed, task: spec, seed: 0, saved: None, unfinished: None, notes: vec![] })
+    }
+
+    fn induced(&self, _: &str, _: &Questions, _: &Steps) -> Result<Option<InducedWeights>> {
+        Ok(None)
     }
 
     fn patched(&self, _: &str, pair: [&Prompts; 2], _: Progress) -> Result<Patched> {

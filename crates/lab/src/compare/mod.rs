@@ -6,6 +6,7 @@ pub mod forgetting;
 pub mod matching;
 pub mod plan;
 pub mod rates;
+pub mod recorded_weights;
 mod shown;
 pub mod similarity;
 

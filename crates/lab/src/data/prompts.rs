@@ -116,6 +116,18 @@ pub struct Questions {
     pub queries: Array3<f64>,
 }
 
+impl Questions {
+    /// As [`Prompts::digest`], of a prompt with its queries and the lengths after which they are asked.
+    pub fn digest(&self) -> Vec<u64> {
+        let lengths = self.lengths.iter().flat_map(|length| (*length as u64).to_le_bytes());
+        let of = |(prompt, queries): (u64, ArrayView2<f64>)| {
+            let queries = queries.iter().flat_map(|v| v.to_le_bytes());
+            stable_id_of(prompt.to_le_bytes().into_iter().chain(lengths.clone()).chain(queries))
+        };
+        self.prompts.digest().into_iter().zip(self.queries.outer_iter()).map(of).collect()
+    }
+}
+
 /// What is asked of a learner: an input distribution, a class of functions, and the size of a prompt.
 ///
 /// ```

@@ -8,6 +8,7 @@ use hostile::{
 use zip::write::SimpleFileOptions;
 
 use crate::{COST, folder, reader, said, tiny};
+use lab::compare::recorded_weights::{self, RecordedWeights};
 use lab::constructions::{Constructed, Recipe, Variant, build, file};
 use lab::data::npz::read_prompts;
 use lab::data::prompts::{Prompts, Task};
@@ -144,6 +145,25 @@ fn files_of_recorded_predictions() {
         found.trajectory(&prompts, &found.default_steps()).map(drop).map_err(said)
     };
     check_file(&reader("predictions", "predictions"), &path, |random| bend_entries(random, &good), read);
+}
+
+#[test]
+fn files_of_recorded_weights() {
+    hostile::alone!();
+    let dir = folder();
+    let path = dir.path().join("induced.safetensors");
+    let asked = recorded_weights::questions(&tiny().task.build().unwrap(), Seed(0), 3);
+    let gd = solvers::build("gd").unwrap();
+    RecordedWeights::of(&*gd, &asked).unwrap().write(&path).unwrap();
+    let good = std::fs::read(&path).unwrap();
+    let read = |path: &std::path::Path| {
+        let kept = RecordedWeights::read(path).map_err(said)?;
+        if let Some(found) = kept.find("gd", &asked, &gd.default_steps()) {
+            assert_eq!(found.values.dim().0, 3);
+        }
+        Ok(())
+    };
+    check_file(&reader("induced-weights", "induced"), &path, |random| bend_entries(random, &good), read);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use super::{DIM, POINTS};
 use crate::analyses::Analysis;
-use crate::compare::Comparison;
 use crate::compare::similarity::{InducedWeights, Metric, View, induced_weights, of_errors};
+use crate::compare::{Comparison, recorded_weights};
 use crate::data::prompts::{Prompts, Questions, Task};
 use crate::data::seed::Seed;
 use crate::error::Result;
@@ -45,9 +45,6 @@ impl Data<'_> {
 
 /// Prompts that the authors' code evaluates.
 const AUTHORS_PROMPTS: usize = 320;
-
-/// Queries per prompt and dimension for induced weights: T ≫ d.
-const QUERIES_PER_DIM: usize = 10;
 
 /// What was made already, by a text that says all about it.
 type Made<T> = Mutex<HashMap<String, Arc<T>>>;
@@ -151,11 +148,7 @@ impl Lab {
 
     /// A learner by its name: a network, or an algorithm with its settings.
     pub fn learner(&self, name: &str) -> Result<Arc<dyn Learner>> {
-        if NETWORKS.iter().any(|n| n.name == name) {
-            self.network(name)
-        } else {
-            Ok(solvers::build(name)?.into())
-        }
+        if is_network(name) { self.network(name) } else { Ok(solvers::build(name)?.into()) }
     }
 
     /// The evaluation prompts of linear regression (d=20, 41 points) under an input distribution.
@@ -203,9 +196,7 @@ impl Lab {
     /// The first `count` of [`Lab::sample`] with fresh queries after 1, 2, … pairs, for induced weights.
     pub fn questions(&self, data: &Data, count: usize) -> Result<Arc<Questions>> {
         self.made(&self.questions, format!("{data:?} | {count}"), || {
-            let lengths = (1..=data.last()).collect();
-            let count = self.count.min(count);
-            Ok(data.task()?.questions(self.seed, "eval", 0, count, lengths, QUERIES_PER_DIM * data.dim))
+            Ok(recorded_weights::questions(&data.task()?, self.seed, self.count.min(count)))
         })
     }
 
@@ -218,8 +209,13 @@ impl Lab {
         steps: &Steps,
     ) -> Result<Arc<InducedWeights>> {
         self.made(&self.weights, format!("{learner} | {data:?} | {count} | {steps}"), || {
-            let found = self.learner(learner)?;
             let questions = self.questions(data, count)?;
+            if is_network(learner)
+                && let Some(kept) = self.networks.induced(learner, &questions, steps)?
+            {
+                return Ok(kept);
+            }
+            let found = self.learner(learner)?;
             (self.say)(&format!("induced weights of {learner} on {} prompts", questions.prompts.count()));
             induced_weights(&*found, &questions, steps)
         })
@@ -270,6 +266,10 @@ impl Lab {
         lock(known).insert(key, made.clone());
         Ok(made)
     }
+}
+
+fn is_network(name: &str) -> bool {
+    NETWORKS.iter().any(|network| network.name == name)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

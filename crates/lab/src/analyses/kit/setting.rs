@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::lab::{Data, Lab};
 use super::{DIM, POINTS};
+use crate::compare::recorded_weights::INDUCED;
 use crate::data::prompts::Prompts;
 use crate::error::Result;
 use crate::learners::Trajectory;
@@ -104,7 +105,7 @@ pub const ISOTROPIC: Setting = Setting {
     data: Data { function: "linear", inputs: "gaussian", dim: DIM, points: POINTS },
     authors_inputs: None,
     layers: (3, 9),
-    weight_prompts: 64,
+    weight_prompts: INDUCED,
     exact: Baseline::new("OLS", "ols", "1"),
     newton: Baseline::new("Newton", "newton", "0..=30").authors(AUTHORS_NEWTON),
     gd: Baseline::new("GD", "gd", HALF_OCTAVES).authors(AUTHORS_GD),

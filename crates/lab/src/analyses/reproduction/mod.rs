@@ -95,7 +95,7 @@ pub type ToTrain = (&'static PaperNetwork, PathBuf);
 impl Reproduction {
     /// The networks.
     pub fn models(&self) -> Result<Models> {
-        let mut models = Models::under(&self.root).patched_again(self.fresh);
+        let mut models = Models::under(&self.root).asked_again(self.fresh);
         for text in &self.given {
             models.give(text)?;
         }

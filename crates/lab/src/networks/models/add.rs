@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use super::paper::ASKED_FOR_WEIGHTS;
 use super::{Card, Evaluation, FileRecord, RECORDED, checkpoints, files_under, named, only_recorded};
 use crate::Progress;
+use crate::compare::recorded_weights::{self, INDUCED, RecordedWeights};
 use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
@@ -93,6 +95,7 @@ pub fn add(name: &str, source: Source, to: &Path, progress: Progress) -> Result<
             (format!("predictions of every layer on {RECORDED} prompts"), Box::new(recorded))
         }
     };
+    add_induced(name, run, to, &experiment, progress)?;
     add_patches(run, to, &experiment, progress)?;
     add_checkpoints(run, to, &prompts.head(checkpoints::RECORDED, prompts.points()), progress)?;
     progress(&format!("judging {name} on {RECORDED} prompts"));
@@ -148,6 +151,22 @@ fn trained(run: &Path, even_unfinished: bool) -> Result<Card> {
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let bytes = std::fs::read(from).map_err(Error::file("read", from))?;
     std::fs::write(to, bytes).map_err(Error::file("write", to))
+}
+
+/// The weights that a network's answers to fresh queries imply, where the paper's figures compare them.
+fn add_induced(name: &str, run: &Path, to: &Path, experiment: &Experiment, progress: Progress) -> Result<()> {
+    let (from, file) = (run.join(RecordedWeights::FILE), to.join(RecordedWeights::FILE));
+    if from.is_file() {
+        return copy(&from, &file);
+    }
+    if !ASKED_FOR_WEIGHTS.contains(&name) || only_recorded(run) {
+        return Ok(());
+    }
+    let weights = if to.join(CHECKPOINT).is_file() { to } else { run };
+    let probed = probe::load(weights)?.probe(None, &Options::default(), progress)?.probed;
+    progress(&format!("induced weights of {name} on {INDUCED} prompts"));
+    let asked = recorded_weights::questions(&experiment.task.build()?, Seed(0), INDUCED);
+    RecordedWeights::of(&probed, &asked)?.write(&file)
 }
 
 /// What a Transformer answers with its streams patched; other architectures have no residual stream.

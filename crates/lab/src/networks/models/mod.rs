@@ -14,13 +14,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Progress;
-use crate::data::prompts::Prompts;
+use crate::compare::recorded_weights::RecordedWeights;
+use crate::compare::similarity::InducedWeights;
+use crate::data::prompts::{Prompts, Questions};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::files::is_remnant;
 use crate::findings::numbers::grouped;
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
+use crate::learners::steps::Steps;
 use crate::networks::experiment::Experiment;
 use crate::networks::runs::{CHECKPOINT, PLAN};
 use crate::patching::{Part, Patched, Place, RecordedPatches};
@@ -83,6 +86,9 @@ pub trait Networks: Send + Sync {
     /// The network itself, to take parts out of it.
     fn opened(&self, name: &str, progress: Progress) -> Result<LoadedProbe>;
 
+    /// Weights that some layers' answers to questions imply, if they are kept; else the network itself must be asked.
+    fn induced(&self, name: &str, questions: &Questions, layers: &Steps) -> Result<Option<InducedWeights>>;
+
     /// Its answers with the residual stream before each layer taken from donors, at each of [`Place::ROLES`].
     fn patched(&self, name: &str, pair: [&Prompts; 2], progress: Progress) -> Result<Patched>;
 
@@ -95,8 +101,8 @@ pub trait Networks: Send + Sync {
 pub struct Models {
     root: PathBuf,
     given: BTreeMap<String, PathBuf>,
-    /// Whether networks with weights are patched again, whatever they answered once.
-    patched_again: bool,
+    /// Whether networks with weights are asked and patched again, whatever they answered once.
+    asked_again: bool,
 }
 
 impl Models {
@@ -105,9 +111,9 @@ impl Models {
         Models { root: root.into(), ..Models::default() }
     }
 
-    /// The same, but networks whose weights are there are patched again, whatever is kept of that.
-    pub fn patched_again(self, patched_again: bool) -> Models {
-        Models { patched_again, ..self }
+    /// The same, but networks whose weights are there are asked and patched again, whatever is kept of that.
+    pub fn asked_again(self, asked_again: bool) -> Models {
+        Models { asked_again, ..self }
     }
 
     /// Takes one from another directory, given as `r1=DIR`, if it is there and was trained on the task of that name.
@@ -145,6 +151,11 @@ impl Models {
         }
         named(name)?.check_task(&read_plan(&dir)?, &dir)?;
         Ok(dir)
+    }
+
+    /// Whether a file of answers counts: it is there, and nobody wants a network that could be asked to be asked again.
+    fn is_recorded(&self, dir: &Path, file: &Path) -> bool {
+        file.is_file() && (only_recorded(dir) || !self.asked_again)
     }
 
     fn find(&self, name: &str) -> Result<LoadedNetwork> {
@@ -191,11 +202,21 @@ impl Networks for Models {
         Ok(opened)
     }
 
+    fn induced(&self, name: &str, questions: &Questions, layers: &Steps) -> Result<Option<InducedWeights>> {
+        let dir = self.checked(name)?;
+        let file = dir.join(RecordedWeights::FILE);
+        match self.is_recorded(&dir, &file) {
+            true => Ok(RecordedWeights::read(&file)?.find(name, questions, layers)),
+            false => Ok(None),
+        }
+    }
+
     fn patched(&self, name: &str, pair: [&Prompts; 2], progress: Progress) -> Result<Patched> {
         let dir = self.checked(name)?;
         let file = dir.join(RecordedPatches::FILE);
-        let recorded = file.is_file() && (only_recorded(&dir) || !self.patched_again);
-        if recorded && let Some(found) = RecordedPatches::read(&file)?.find(pair) {
+        if self.is_recorded(&dir, &file)
+            && let Some(found) = RecordedPatches::read(&file)?.find(pair)
+        {
             return Ok(found);
         }
         if only_recorded(&dir) {

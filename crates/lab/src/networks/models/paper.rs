@@ -110,6 +110,9 @@ pub const NETWORKS: &[PaperNetwork] = &[
     PaperNetwork { dim: 5, points: 16, ..isotropic(MINIATURE, "Transformer of 6 layers and 2 heads, d=5") },
 ];
 
+/// Networks whose induced weights the paper's figures compare; `models add` keeps them.
+pub const ASKED_FOR_WEIGHTS: [&str; 3] = ["r1", "r2", "r4"];
+
 /// Finds a network's row by name.
 pub fn named(name: &str) -> Result<&'static PaperNetwork> {
     NETWORKS.iter().find(|n| n.name == name).ok_or_else(|| Error::UnknownName {
