@@ -5,7 +5,7 @@ use std::path::Path;
 use lab::findings::numbers::{counted, grouped};
 use lab::networks::experiment::{Experiment, TaskSpec, read_text};
 use lab::networks::models::{self, NETWORKS, PaperNetwork};
-use lab::networks::runs::{ListedRun, PLAN, RunStatus, kept, recorded_device, unfinished};
+use lab::networks::runs::{ListedRun, PLAN, RunResult, RunStatus, kept, recorded_device, unfinished};
 use lab::networks::{NetworkSpec, find_in};
 
 use super::Shown;
@@ -92,6 +92,9 @@ fn of_run(run: &ListedRun) -> Shown {
         count => {
             facts.push(("kept", counted(count, "checkpoint along the way", "checkpoints along the way")))
         }
+    }
+    if let RunStatus::Finished(RunResult { broke_down: Some(broken), .. }) = &run.progress.status {
+        facts.push(("but", broken.to_string()));
     }
     facts.push(("at", format!("{dir}, written {}", when(run.written))));
     facts.push(("watch", format!("tensorboard --logdir {dir}, or {dir}/metrics.jsonl")));

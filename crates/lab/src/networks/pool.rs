@@ -231,8 +231,9 @@ impl JobOutcome {
             JobOutcome::Finished(result) => {
                 let least =
                     result.bayes_loss.map_or(String::new(), |l| format!(" (smallest possible {l:.4})"));
+                let broken = result.broke_down.map_or(String::new(), |broken| format!("; {broken}"));
                 format!(
-                    "{dir}: {}; mean loss {:.4}{least}, error/d after all pairs {:.3e}, on {} fresh prompts",
+                    "{dir}: {}; mean loss {:.4}{least}, error/d after all pairs {:.3e}, on {} fresh prompts{broken}",
                     counted(result.steps as usize, "step", "steps"),
                     result.mean_loss,
                     result.last_error_over_d,

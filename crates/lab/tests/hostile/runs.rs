@@ -93,6 +93,7 @@ fn directories_of_runs() {
         bayes_loss: None,
         last_error_over_d: 0.5,
         errors: vec![1.0; 6],
+        broke_down: None,
     };
     let log = "2026-11-15T15:20:01Z step 0: taken up on cpu\n2026-11-15T15:20:02Z failed: no room\n";
     let names = [runs::PLAN, "metrics.jsonl", runs::CHECKPOINT, "result.json", runs::LOG];

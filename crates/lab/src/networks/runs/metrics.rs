@@ -52,11 +52,19 @@ pub fn read_metrics(dir: &Path) -> Result<Vec<Metrics>> {
     }
 }
 
-/// Drops the rows after step `done`: they will be written again. A half-written row at the end goes, too.
-pub(super) fn keep_until(dir: &Path, done: u64) -> Result<()> {
-    let kept = read_metrics(dir)?.into_iter().filter(|row| row.step <= done);
-    let rows: String = kept.map(|row| row.line()).collect();
-    Ok(write_whole(&dir.join(FILE), rows.as_bytes())?)
+/// Drops the rows after step `done`: they will be written again. A half-written row at the end goes, too. Returns the others.
+pub(super) fn keep_until(dir: &Path, done: u64) -> Result<Vec<Metrics>> {
+    let kept: Vec<Metrics> = read_metrics(dir)?.into_iter().filter(|row| row.step <= done).collect();
+    let rows: String = kept.iter().map(Metrics::line).collect();
+    write_whole(&dir.join(FILE), rows.as_bytes())?;
+    Ok(kept)
+}
+
+/// Copies the rows of a run into another directory, whole or not at all.
+pub(super) fn copy_metrics(from: &Path, to: &Path) -> Result<()> {
+    let path = from.join(FILE);
+    let rows = std::fs::read(&path).map_err(Error::file("read", path))?;
+    Ok(write_whole(&to.join(FILE), &rows)?)
 }
 
 /// Sums since the last row of metrics; part of a checkpoint, so that a resumed run writes the same rows.

@@ -7,16 +7,18 @@
 //!   events.out.tfevents.…     the same for TensorBoard
 //!   checkpoint.safetensors    weights, Adam's moments, step: the newest
 //!   kept/step-000123.safetensors   weights along the training, if asked for
+//!   healthy/                  a run of its own: the weights from before training broke down, if it did
 //!   result.json               written when the run is finished
 //!   log.txt                   a line whenever a process takes the run up or leaves it
 //!   lock, lock.7              held by the process that trains it, and signed by it
 //! ```
 //!
-//! run: trains and writes; metrics: rows of metrics.jsonl; log: log.txt; status: what a directory says to who only reads;
+//! run: trains and writes; health: whether training still works; metrics: rows of metrics.jsonl; log: log.txt; status: what a directory says to who only reads;
 //! checkpoints: when they are taken and who writes them; listed: all runs of a folder; unfinished: what is said of a network
 //! whose training is not over.
 
 mod checkpoints;
+mod health;
 mod listed;
 mod log;
 mod metrics;
@@ -33,6 +35,7 @@ use crate::networks::devices::Device;
 use crate::networks::experiment::Experiment;
 
 pub use checkpoints::CheckpointEvery;
+pub use health::Breakdown;
 pub use listed::{ListedRun, list};
 pub use log::{LOG, failure, last_lines, note_failure, utc};
 pub use metrics::{Metrics, read_metrics};
@@ -56,6 +59,9 @@ pub struct RunResult {
     pub last_error_over_d: f64,
     /// Mean squared error by pairs read.
     pub errors: Vec<f64>,
+    /// When training broke down, if it did and did not recover.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broke_down: Option<Breakdown>,
 }
 
 /// The resolved plan in a run's directory.
@@ -64,6 +70,8 @@ pub const PLAN: &str = "plan.toml";
 pub const CHECKPOINT: &str = "checkpoint.safetensors";
 /// The folder of checkpoints that are kept along the training.
 pub const KEPT: &str = "kept";
+/// The run as it was while training was healthy, until its end is.
+pub const HEALTHY: &str = "healthy";
 const RESULT: &str = "result.json";
 const LOCK: &str = "lock";
 /// Entry of a checkpoint's metadata.

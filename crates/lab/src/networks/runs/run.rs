@@ -9,8 +9,9 @@ use engine::model::checkpoint::{self, Checkpoint, write_whole};
 use engine::model::optim::OptimiserState;
 
 use super::checkpoints::{CheckpointEvery, Clock, Snapshot, Writer};
-use super::metrics::{Metrics, MetricsWriter, Window, keep_until};
-use super::{CHECKPOINT, DEVICE, KEPT, PLAN, RESULT, RunResult, begun_on, directory, log, status};
+use super::health::{Health, Stretch};
+use super::metrics::{Metrics, MetricsWriter, Window, copy_metrics, keep_until};
+use super::{CHECKPOINT, DEVICE, HEALTHY, KEPT, PLAN, RESULT, RunResult, begun_on, directory, log, status};
 use crate::error::{Error, Result};
 use crate::lock::Lock;
 use crate::networks::devices::{self, Device};
@@ -35,6 +36,7 @@ pub struct Run {
     device: String,
     trainer: Trainer,
     window: Window,
+    health: Health,
     lock: Lock,
 }
 
@@ -48,6 +50,7 @@ impl Run {
         let lock = status::lock(&dir)?;
         remove_parts(&dir);
         remove_parts(&dir.join(KEPT));
+        remove_parts(&dir.join(HEALTHY));
         write_whole(&dir.join(PLAN), experiment.to_toml().as_bytes())?;
         let checkpoint = dir.join(CHECKPOINT);
         let (saved, window) = if checkpoint.exists() {
@@ -57,10 +60,13 @@ impl Run {
             (None, Window::default())
         };
         let trainer = Trainer::on(device, experiment, saved)?;
-        keep_until(&dir, trainer.done())?;
+        let mut health = Health::new(&experiment.training);
+        for row in keep_until(&dir, trainer.done())? {
+            health.hear(&row);
+        }
         let (step, device) = (trainer.done(), device.name());
         log::note(&dir, &format!("step {step}: taken up on {device} ({})", log::whereabouts()));
-        Ok(Run { dir, experiment: experiment.clone(), device, trainer, window, lock })
+        Ok(Run { dir, experiment: experiment.clone(), device, trainer, window, health, lock })
     }
 
     /// Steps taken so far.
@@ -94,7 +100,9 @@ impl Run {
                 self.window.add(report);
                 let mut row = None;
                 if step.is_multiple_of(spec.log_every) || step == spec.steps {
-                    row = Some(metrics.write(&self.experiment, &mut self.window, step, report)?);
+                    let written = metrics.write(&self.experiment, &mut self.window, step, report)?;
+                    self.look_after(&written, &metrics, &mut writer)?;
+                    row = Some(written);
                 }
                 if kept.binary_search(&step).is_ok() {
                     writer.write(self.snapshot_kept(step, &metrics)?)?;
@@ -118,11 +126,33 @@ impl Run {
         // A GPU makes the error at the last pairs, which few hard prompts rule, exact to a percent or so.
         let on_gpu = self.trainer.device_bytes().is_some();
         let result = self.evaluate(if on_gpu { 25_600 } else { 1280 })?;
+        if result.broke_down.is_none() {
+            let _ = fs::remove_dir_all(self.dir.join(HEALTHY)); // the end is as good
+        }
         let text = serde_json::to_string_pretty(&result).expect("plain data");
         self.check_lock()?;
         write_whole(&self.dir.join(RESULT), text.as_bytes())?;
         log::note(&self.dir, &format!("step {}: finished", self.done()));
         Ok(Stopped::Finished(result))
+    }
+
+    /// Keeps the weights at the end of every healthy stretch, as a run of its own that is not over; says when training breaks down.
+    fn look_after(&mut self, row: &Metrics, metrics: &MetricsWriter, writer: &mut Writer) -> Result<()> {
+        let was_broken = self.health.breakdown().is_some();
+        let found = self.health.hear(row);
+        if found == Some(Stretch::Healthy) && row.step < self.experiment.training.steps {
+            let folder = self.dir.join(HEALTHY);
+            fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+            write_whole(&folder.join(PLAN), self.experiment.to_toml().as_bytes())?;
+            copy_metrics(&self.dir, &folder)?;
+            writer.write(self.weights_at(folder.join(CHECKPOINT), metrics)?)?;
+        }
+        match self.health.breakdown() {
+            Some(broken) if !was_broken => log::note(&self.dir, &broken.to_string()),
+            None if was_broken => log::note(&self.dir, &format!("step {}: training has recovered", row.step)),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Before anything is written: a process that was asleep may have been taken for dead, and its run be trained elsewhere.
@@ -174,6 +204,7 @@ impl Run {
             bayes_loss: bayes_loss(&task.function, &task.inputs, task.dim, task.points)?,
             last_error_over_d: errors[errors.len() - 1] / task.dim as f64,
             errors,
+            broke_down: self.health.breakdown(),
         })
     }
 }
