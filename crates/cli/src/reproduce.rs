@@ -11,6 +11,7 @@ use clap::Args;
 use lab::analyses;
 use lab::analyses::reproduction::{CACHE, Measured};
 use lab::findings::numbers::counted;
+use lab::networks::evaluation;
 use report::{About, Running};
 
 use crate::claims::{none_fails, print};
@@ -124,6 +125,9 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     let spinner = progress::spinner("drawing the report");
     growing.finish(&measured.findings, &of(&measured))?;
     spinner.finish_and_clear();
+    for why in evaluation::left_to_cores() {
+        eprintln!("note: some networks were evaluated on the cores, not on the CUDA device: {why}");
+    }
     print(&measured.findings, &about.not_run, &about.recipes, args.json)?;
     if !args.json {
         let kept = match measured.kept.len() {

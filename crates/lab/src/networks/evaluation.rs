@@ -3,7 +3,8 @@
 //! A choice of the whole process, as the number of threads is: the cores unless somebody says otherwise. A CUDA device that does not
 //! offer something, or has no room for it, leaves it to the cores.
 
-use std::sync::{Arc, OnceLock, RwLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use engine::cuda::{self, CudaError, Precision};
 
@@ -21,6 +22,7 @@ pub enum Place {
 
 static PLACE: RwLock<Place> = RwLock::new(Place::On(Device::Cpu));
 static FOUND: OnceLock<Device> = OnceLock::new();
+static LEFT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// How a CUDA device multiplies where nobody says otherwise: so that verdicts are those of the cores.
 pub const PRECISION: Precision = Precision::Float32;
@@ -48,11 +50,19 @@ pub(crate) fn on_cuda<T>(work: impl FnOnce(&Arc<cuda::Device>, Precision) -> Res
 
 /// What was done, or nothing where the cores must do it.
 fn or_cores<T>(done: Result<T>) -> Result<Option<T>> {
-    match done {
-        Ok(done) => Ok(Some(done)),
-        Err(Error::Cuda(CudaError::Unsupported(_) | CudaError::Memory { .. })) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let why = match done {
+        Ok(done) => return Ok(Some(done)),
+        Err(Error::Cuda(CudaError::Unsupported(what))) => format!("it does not offer {what}"),
+        Err(Error::Cuda(CudaError::Memory { .. })) => "it has too little memory left".into(),
+        Err(error) => return Err(error),
+    };
+    LEFT.lock().unwrap_or_else(|e| e.into_inner()).insert(why);
+    Ok(None)
+}
+
+/// Why the CUDA device left something to the cores so far, in words that follow on its name.
+pub fn left_to_cores() -> Vec<String> {
+    LEFT.lock().unwrap_or_else(|e| e.into_inner()).iter().cloned().collect()
 }
 
 #[cfg(test)]
@@ -66,6 +76,7 @@ mod tests {
         for error in [unsupported, memory] {
             assert_eq!(or_cores::<()>(Err(error.into())).unwrap(), None);
         }
+        assert_eq!(left_to_cores(), ["it does not offer heads of size 5", "it has too little memory left"]);
         assert_eq!(or_cores(Ok(3)).unwrap(), Some(3));
         let broken = CudaError::Unavailable("it fell off the bus".into());
         assert!(or_cores::<()>(Err(broken.into())).is_err());
