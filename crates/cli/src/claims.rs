@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lab::analyses::reproduction::{CACHE, Reproduction, Trained};
 use lab::analyses::{self, NotRun};
-use lab::findings::{Claim, Findings, Verdict};
+use lab::findings::numbers::counted;
+use lab::findings::{Claim, Differences, Findings, Verdict};
 use report::Running;
 use serde::Deserialize;
 
+use crate::device::EvaluationArgs;
 use crate::error::{Error, Result};
 use crate::reproduce::Selection;
 use crate::terminal;
@@ -25,15 +27,22 @@ const REPORT: &str = "report";
 /// Measures them all when there is no report yet and none is named. In colour on a terminal, unless NO_COLOR is set; as
 /// wide as the terminal, or COLUMNS, up to 100 columns.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  iclab claims\n  iclab claims --report /tmp/f26 --json\n\n\
-                        Exit code: 0 printed, whatever the verdicts; 1 a claim fails, with --strict (one that is unsettled does not fail); 2 an error.")]
+#[command(after_help = "Examples:\n  iclab claims\n  iclab claims --report /tmp/f26 --json\n  \
+                        iclab claims --report on-gpu --against on-cpu     the same claims, measured twice\n\n\
+                        Exit code: 0 printed, whatever the verdicts; 1 a claim fails, with --strict (one that is unsettled does not fail), or a verdict differs, with --against; 2 an error.")]
 pub struct ClaimsArgs {
     /// Directory of the report [default: report]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Directory of another report, of another device or version: print the verdicts and values of both and how far they are
+    /// apart, and end with 1 if a verdict differs
+    #[arg(long, value_name = "DIR")]
+    against: Option<PathBuf>,
     /// End with 1 if a claim fails; one that is unsettled or only measured does not
-    #[arg(long)]
+    #[arg(long, conflicts_with = "against")]
     strict: bool,
+    #[command(flatten)]
+    device: EvaluationArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,6 +51,10 @@ pub struct ClaimsArgs {
 /// Runs the command; false when a claim fails that --strict asks for.
 pub fn run(args: &ClaimsArgs) -> Result<bool> {
     let report = args.report.clone().unwrap_or_else(|| REPORT.into());
+    if let Some(other) = &args.against {
+        return compare([&report, other], args.json);
+    }
+    args.device.apply()?;
     let ledger = report.join("ledger.json");
     let (findings, not_run, recipes) = if ledger.exists() {
         read_ledger(&ledger)?
@@ -56,6 +69,32 @@ pub fn run(args: &ClaimsArgs) -> Result<bool> {
     };
     print(&findings, &not_run, &recipes, args.json)?;
     Ok(!args.strict || none_fails(&findings))
+}
+
+/// Prints the claims of two reports beside one another; whether no verdict differs.
+fn compare(reports: [&Path; 2], json: bool) -> Result<bool> {
+    let read = |report: &Path| -> Result<Vec<Findings>> {
+        let ledger = report.join("ledger.json");
+        if ledger.exists() { Ok(read_ledger(&ledger)?.0) } else { Err(no_report(report)) }
+    };
+    let found = Differences::between(&read(reports[0])?, &read(reports[1])?);
+    let different = found.of_verdicts();
+    if json {
+        crate::output::print_json(&found)?;
+        return Ok(different == 0);
+    }
+    let names = reports.map(|report| report.display().to_string());
+    crate::output::print_aligned(&found.table([&names[0], &names[1]]));
+    let farthest = found.farthest().map_or(String::new(), |claim| {
+        format!("; the largest difference is {:.1e}, of {}", claim.largest, claim.id)
+    });
+    let verdicts = match different {
+        0 => "every verdict is the same".into(),
+        1 => "1 verdict differs".into(),
+        _ => format!("{different} verdicts differ"),
+    };
+    println!("{}: {verdicts}{farthest}", counted(found.0.len(), "claim", "claims"));
+    Ok(different == 0)
 }
 
 /// A report was named that is not there; those that are here may be meant.

@@ -9,6 +9,7 @@ use lab::compare::plan::{Measure, Plan, Wish};
 use lab::learners::planned::Source;
 use report::About;
 
+use crate::device::EvaluationArgs;
 use crate::error::Result;
 use crate::output::Directory;
 use crate::task::TaskArgs;
@@ -57,6 +58,8 @@ pub struct CompareArgs {
     /// Take everything but --out from the plan.toml of an earlier comparison
     #[arg(long, conflicts_with_all = ["a", "b", "steps_a", "steps_b"])]
     plan: Option<PathBuf>,
+    #[command(flatten)]
+    device: EvaluationArgs,
     /// Directory to write; files of an older comparison there are replaced, your own are left alone
     #[arg(long)]
     out: PathBuf,
@@ -89,6 +92,7 @@ impl CompareArgs {
 
 /// Runs the command.
 pub fn run(args: &CompareArgs) -> Result<()> {
+    args.device.apply()?;
     let start = Instant::now();
     let (mut plan, notes) = args.plan()?;
     let directory = Directory::begin(&args.out)?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use clap::{Args, ValueEnum};
 use engine::cuda::{self, CudaError, Precision};
 use lab::networks::devices::Device;
+use lab::networks::evaluation::{self, Place};
 
 use crate::error::{Error, Result};
 
@@ -42,6 +43,11 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
+    /// From now on networks are evaluated there, in float32 whatever they are trained in.
+    pub fn apply_to_evaluation(&self) -> Result<()> {
+        self.device.evaluate()
+    }
+
     /// The same wishes as typed.
     pub fn arguments(&self) -> Vec<String> {
         let name = |value: Option<clap::builder::PossibleValue>| value.map(|v| v.get_name().to_string());
@@ -74,6 +80,33 @@ impl RunArgs {
         let args = DeviceArgs { device, precision };
         let devices = args.devices()?;
         Ok((devices.choose(None)?, devices.may_fall_back()))
+    }
+}
+
+/// Where trained networks are evaluated, as asked for.
+#[derive(Args)]
+pub struct EvaluationArgs {
+    /// Where networks are evaluated, in float32
+    #[arg(long, value_enum, default_value = "auto")]
+    device: Choice,
+}
+
+impl EvaluationArgs {
+    /// From now on networks are evaluated there.
+    pub fn apply(&self) -> Result<()> {
+        self.device.evaluate()
+    }
+}
+
+impl Choice {
+    /// From now on networks are evaluated there. A device that may be missing is opened when it is needed.
+    fn evaluate(self) -> Result<()> {
+        evaluation::run_at(match self {
+            Choice::Auto => Place::CudaIfThere,
+            Choice::Cpu => Place::On(Device::Cpu),
+            Choice::Cuda => Place::On(Device::cuda(evaluation::PRECISION)?),
+        });
+        Ok(())
     }
 }
 

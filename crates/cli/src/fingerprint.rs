@@ -11,6 +11,7 @@ use lab::fingerprint::plan::{Plan, Wish};
 use lab::learners::planned::Source;
 use report::About;
 
+use crate::device::EvaluationArgs;
 use crate::error::Result;
 use crate::output::{Directory, print_aligned};
 use crate::task::TaskArgs;
@@ -61,6 +62,8 @@ pub struct FingerprintArgs {
     #[arg(long, conflicts_with_all = ["learner", "steps", "against", "pairs", "prompts", "queries", "knots", "unit",
         "function", "inputs", "dim", "points", "seed"])]
     plan: Option<PathBuf>,
+    #[command(flatten)]
+    device: EvaluationArgs,
     /// Directory to write; files of an older output there are replaced, your own are left alone
     #[arg(long)]
     out: PathBuf,
@@ -108,6 +111,7 @@ impl FingerprintArgs {
 
 /// Runs the command.
 pub fn run(args: &FingerprintArgs) -> Result<()> {
+    args.device.apply()?;
     let start = Instant::now();
     let (mut plan, notes) = args.plan()?;
     let directory = Directory::begin(&args.out)?;

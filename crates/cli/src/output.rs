@@ -12,6 +12,8 @@ use std::path::Path;
 use engine::model::checkpoint::write_whole;
 use lab::findings::Table;
 use lab::findings::numbers::counted;
+use lab::networks::devices::Device;
+use lab::networks::evaluation;
 
 use crate::error::{Error, Result};
 
@@ -54,4 +56,12 @@ pub fn machine() -> String {
     });
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     format!("{}, {}", name.unwrap_or_else(|| std::env::consts::ARCH.into()), counted(cores, "core", "cores"))
+}
+
+/// The same with the device that networks are evaluated on, where that is another.
+pub fn machine_of_networks() -> String {
+    match evaluation::device() {
+        Device::Cpu => machine(),
+        device => format!("{}; networks on {}", machine(), device.describe()),
+    }
 }

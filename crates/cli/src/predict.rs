@@ -10,6 +10,7 @@ use lab::learners::task::task_of;
 use lab::learners::{self, Resolved};
 use lab::networks::experiment::TaskSpec;
 
+use crate::device::EvaluationArgs;
 use crate::error::Result;
 use crate::progress;
 
@@ -32,6 +33,8 @@ pub struct PredictArgs {
     /// File with `xs` [b,n,d] and `ys` [b,n]
     #[arg(long)]
     prompts: PathBuf,
+    #[command(flatten)]
+    device: EvaluationArgs,
     /// File to write
     #[arg(long)]
     out: PathBuf,
@@ -39,6 +42,7 @@ pub struct PredictArgs {
 
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> Result<()> {
+    args.device.apply()?;
     let prompts = npz::read_prompts(&args.prompts)?;
     let asked =
         TaskSpec { dim: prompts.dim(), points: prompts.points(), ..task_of(&args.learner)?.or_usual() };

@@ -11,6 +11,7 @@ use lab::probe::{self, LayerTable, LoadedProbe, Method, Options};
 use report::About;
 use serde::Serialize;
 
+use crate::device::EvaluationArgs;
 use crate::error::Result;
 use crate::output::{Directory, print_aligned, print_json};
 use crate::probe_state::StateArgs;
@@ -77,6 +78,8 @@ pub struct ProbeArgs {
     /// Prompts that layers are compared with Newton on
     #[arg(long, default_value_t = 320, value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
     look: u32,
+    #[command(flatten)]
+    device: EvaluationArgs,
     /// Directory for the page, figures and tables of --interventions, --over-training or --state
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
@@ -116,6 +119,7 @@ impl ProbeArgs {
 
 /// Runs the command.
 pub fn run(args: &ProbeArgs) -> Result<()> {
+    args.device.apply()?;
     if args.state {
         return probe_state::run(args);
     }

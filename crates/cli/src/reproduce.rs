@@ -11,12 +11,13 @@ use clap::Args;
 use lab::analyses;
 use lab::analyses::reproduction::{CACHE, Measured};
 use lab::findings::numbers::counted;
+use lab::networks::evaluation;
 use report::{About, Running};
 
 use crate::claims::{none_fails, print};
 use crate::device::DeviceArgs;
 use crate::error::Result;
-use crate::output::{Directory, machine};
+use crate::output::{Directory, machine_of_networks};
 use crate::{plan, progress};
 use growing::Growing;
 
@@ -27,7 +28,8 @@ pub use selection::Selection;
 /// Writes index.html, every figure as SVG, PNG and CSV, and the ledger of claims; the report can be read while it grows.
 /// Analyses of trained networks take them from models/NAME or from --model; those whose network is missing are listed as not
 /// run. Findings are kept under --cache: stopped and started again it goes on where it was, and a changed network, seed or
-/// number of prompts is measured anew where it matters. The folder may be deleted at any time.
+/// number of prompts is measured anew where it matters. The folder may be deleted at any time. With a CUDA device networks
+/// are evaluated there, in float32, unless --device says otherwise.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  iclab reproduce\n  iclab reproduce --quick\n  \
                         iclab reproduce --only F26,E1 --out /tmp/f26\n  \
@@ -89,6 +91,7 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     let start = Instant::now();
     growing::stop_between_writes()?;
     let wanted = analyses::select(&args.only)?;
+    args.device.apply_to_evaluation()?;
     let directory = Directory::begin(&args.out)?; // before anything is trained
     let reproduction = args.reproduction(&wanted)?;
     let selection = Selection::open(&reproduction, wanted, !args.only.is_empty())?;
@@ -107,7 +110,7 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
         seed: args.seed,
         prompts: reproduction.prompts as usize,
         plan_hash: plan::hash(&plan),
-        machine: machine(),
+        machine: machine_of_networks(),
         not_run: selection.not_run.clone(),
         recipes: selection.recipes(),
         ..Default::default()
@@ -122,6 +125,9 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     let spinner = progress::spinner("drawing the report");
     growing.finish(&measured.findings, &of(&measured))?;
     spinner.finish_and_clear();
+    for why in evaluation::left_to_cores() {
+        eprintln!("note: some networks were evaluated on the cores, not on the CUDA device: {why}");
+    }
     print(&measured.findings, &about.not_run, &about.recipes, args.json)?;
     if !args.json {
         let kept = match measured.kept.len() {

@@ -143,6 +143,11 @@ fn the_doctor_names_what_is_missing() {
     assert_eq!(report["ok"], true);
     assert_eq!(report["checks"][0]["group"], "activations on the CPU");
     assert_eq!(report["checks"][0]["verdict"], "ok");
+    let some = json(&ended(dir.path(), "doctor --only queries --json", 0).0);
+    assert!(
+        some["checks"].as_array().unwrap().iter().all(|c| c["name"].as_str().unwrap().contains("queries"))
+    );
+    refused_with(dir.path(), "doctor --only nonsense", &["--only nonsense", "accepted"]);
     let Some(missing) = report["cuda"]["missing"].as_str() else {
         assert!(report["checks"].as_array().unwrap().len() > 1);
         return;

@@ -301,3 +301,23 @@ fn a_reader_that_goes_away_ends_it_quietly() {
         assert!(said.is_empty(), "iclab {line} | head: {said}");
     }
 }
+
+#[test]
+fn two_reports_are_held_against_each_other() {
+    let dir = with(&[]);
+    let at = dir.path();
+    done(at, "reproduce --only E3,th5 --prompts 64 --device cpu --out a");
+    done(at, "reproduce --only E3,th5 --prompts 64 --out b --fresh");
+    let same = ["7 claims: every verdict is the same; the largest difference is 0", "E3."];
+    says(&ended(at, "claims --report a --against b", 0).0, &same);
+    let ledger = at.join("b/ledger.json");
+    fs::write(&ledger, read(&ledger).replacen("\"verdict\": \"holds\"", "\"verdict\": \"fails\"", 1))
+        .unwrap();
+    says(&ended(at, "claims --report a --against b", 1).0, &["1 verdict differs", "DIFFERS"]);
+    let (shown, _) = ended(at, "claims --report a --against b --json", 1);
+    assert!(shown.contains("\"differs\": true") && shown.contains("\"largest\": 0.0"));
+    done(at, "reproduce --only E2 --prompts 64 --out c");
+    says(&ended(at, "claims --report a --against c", 1).0, &["–", "inf"]);
+    refused_with(at, "claims --report a --against nowhere", &["nowhere", "holds no report"]);
+    refused_with(at, "reproduce --only E3 --device gpu --out d", &["gpu", "auto, cpu, cuda"]);
+}

@@ -3,6 +3,8 @@
 //! A prompt here is n pairs and a query: tokens x₁, y₁, …, xₙ, yₙ, x_query, numbered from 0. Streams are counted as layers
 //! are read: number l, from 0, is what layer l+1 reads, and the last one is what the last layer leaves.
 
+mod on_device;
+
 use engine::cpu::Runner;
 use engine::model::hooks::{Patch, Site, SiteKind};
 use engine::model::networks::{Mode, Network};
@@ -13,7 +15,7 @@ use crate::constructions::Construction;
 use crate::constructions::transformer::{Columns, Mask};
 use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
-use crate::networks::{Weights, tokens};
+use crate::networks::{Weights, evaluation, tokens};
 use crate::probe::per_thread;
 
 /// Prompts that a thread carries through a network together.
@@ -91,16 +93,20 @@ pub(crate) fn up_to_query(prompts: &Prompts, features: usize) -> Vec<f32> {
     all.chunks_exact(prompt).flat_map(|prompt| prompt[..read].iter().copied()).collect()
 }
 
+/// Refuses prompts of more dimensions than the network reads.
+fn check_dimensions(weights: &Weights, prompts: &Prompts) -> Result<()> {
+    let (found, most) = (prompts.dim(), weights.network.features());
+    match found <= most {
+        true => Ok(()),
+        false => Err(Error::BadData(format!("prompts of {found} dimensions; accepted: at most {most}"))),
+    }
+}
+
 /// A network built for prompts that end with their query, and run on them.
 pub(crate) fn run_to_query(weights: &Weights, prompts: &Prompts, mode: Mode) -> Result<Runner> {
     let network = &weights.network;
     let (count, points, features) = (prompts.count(), prompts.points(), network.features());
-    if prompts.dim() > features {
-        return Err(Error::BadData(format!(
-            "prompts of {} dimensions; accepted: at most {features}",
-            prompts.dim()
-        )));
-    }
+    check_dimensions(weights, prompts)?;
     let mut runner = network.runner(count, 2 * points - 1, mode)?;
     runner.set_tokens(&up_to_query(prompts, features))?;
     runner.forward(weights.for_passes());
@@ -122,6 +128,11 @@ impl Streams for Weights {
     }
 
     fn read(&self, prompts: &Prompts, tokens: &[usize]) -> Result<Vec<Array3<f32>>> {
+        let found =
+            evaluation::on_cuda(|device, precision| self.read_on(device, precision, prompts, tokens))?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
         let groups = per_thread(
             prompts.count().div_ceil(GROUP),
             || (),

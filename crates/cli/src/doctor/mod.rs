@@ -22,12 +22,17 @@ use crate::output;
 /// CPU's, whole training runs with the CPU's, and times a step. While these are compared, every buffer on the device has
 /// guard regions around it, which must stay intact.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  iclab doctor\n  iclab doctor --device 1 --json\n\n\
-                        Exit code: 0 all is well (also without a GPU), 1 a check fails, 2 an error.")]
+#[command(
+    after_help = "Examples:\n  iclab doctor\n  iclab doctor --device 1 --json\n  iclab doctor --only queries\n\n\
+                        Exit code: 0 all is well (also without a GPU), 1 a check fails, 2 an error."
+)]
 pub struct DoctorArgs {
     /// Number of the CUDA device to check
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: usize,
+    /// Run only checks with this in their name; may be given again
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,7 +47,9 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
             if count == 0 { "none, there is no CUDA device".into() } else { format!("0 to {}", count - 1) };
         return Err(Error::Usage(format!("--device {}; accepted: {accepted}", args.device)));
     }
-    let mut page = Page { quiet: args.json, checks: Vec::new(), failed: 0, guarded: 0 };
+    let only = args.only.clone();
+    let mut page = Page { quiet: args.json, only, checks: Vec::new(), failed: 0, guarded: 0 };
+    page.check_names()?;
     page.row("iclab", env!("CARGO_PKG_VERSION"));
     page.row("CPU", &format!("{}; {}", output::machine(), machine::vector_features().join(", ")));
     let mut record = json!({
@@ -66,7 +73,12 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
             page.check_all(&device);
             page.line(&format!("\nguard regions: {} intact", counted(page.guarded, "buffer", "buffers")));
             record["guards"] = json!({"intact": page.guarded});
-            record["speed"] = speed::measure(&page, &device);
+            if page.is_selected(speed::TITLE) {
+                record["speed"] = speed::measure(&page, &device);
+            }
+            if page.is_selected(speed::EVALUATION) {
+                record["evaluation"] = speed::measure_evaluation(&page, &device);
+            }
         }
     }
     let (count, failed, seconds) = (page.checks.len(), page.failed, start.elapsed().as_secs_f64());
@@ -85,6 +97,8 @@ pub fn run(args: &DoctorArgs) -> Result<bool> {
 /// What is printed as it is found, and the checks for JSON.
 struct Page {
     quiet: bool,
+    /// What names of checks to run must have in them; nothing: all run.
+    only: Vec<String>,
     checks: Vec<Value>,
     failed: usize,
     /// Device buffers whose guards are intact.
@@ -92,6 +106,7 @@ struct Page {
 }
 
 const NAME: usize = 44;
+const CPU_CHECK: &str = "read and patched";
 
 impl Page {
     fn line(&self, text: &str) {
@@ -104,12 +119,33 @@ impl Page {
         self.line(&format!("{label:<6} {text}"));
     }
 
+    /// Whether a check of this name is to run.
+    fn is_selected(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| name.contains(text.as_str()))
+    }
+
+    /// Refuses to look for what no check is called.
+    fn check_names(&self) -> Result<()> {
+        let groups = lab::networks::checks::all();
+        let of_device = groups.iter().flat_map(|(_, checks)| checks.iter().map(|check| check.name.as_str()));
+        let names: Vec<&str> = of_device.chain([CPU_CHECK, speed::TITLE, speed::EVALUATION]).collect();
+        match self.only.iter().find(|text| !names.iter().any(|name| name.contains(text.as_str()))) {
+            None => Ok(()),
+            Some(text) => Err(Error::Usage(format!(
+                "--only {text}: no check has this in its name; accepted: parts of names that `iclab doctor` prints"
+            ))),
+        }
+    }
+
     /// Activations on this machine's cores.
     fn check_cpu(&mut self) {
+        if !self.is_selected(CPU_CHECK) {
+            return;
+        }
         let group = "activations on the CPU";
         self.heading(group);
         let found = checks::hooks_on_cpu().map_err(Failure::from);
-        self.outcome(group, "read and patched", &Outcome::of(found));
+        self.outcome(group, CPU_CHECK, &Outcome::of(found));
     }
 
     fn heading(&self, group: &str) {
@@ -117,7 +153,9 @@ impl Page {
     }
 
     fn check_all(&mut self, device: &Arc<cuda::Device>) {
-        let groups = lab::networks::checks::all();
+        let mut groups = lab::networks::checks::all();
+        groups.iter_mut().for_each(|(_, checks)| checks.retain(|check| self.is_selected(&check.name)));
+        groups.retain(|(_, checks)| !checks.is_empty());
         let checks = groups.iter().flat_map(|(_, checks)| checks);
         device.precompile(checks.flat_map(|check| check.kernels(device)));
         for (group, checks) in groups {

@@ -182,6 +182,11 @@ impl Streams {
         Ok(Streams { device: device.clone(), streams, workspaces, events })
     }
 
+    /// The main stream, for other work in its order.
+    pub(crate) fn main(&self) -> Arc<CudaStream> {
+        self.streams[MAIN].clone()
+    }
+
     /// `after` waits for what has been enqueued on `before` so far.
     fn order(&self, before: usize, after: usize) -> Result<(), CudaError> {
         let event = &self.events[before];

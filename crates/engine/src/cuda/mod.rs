@@ -17,6 +17,8 @@
 //! graph.rs     launches and matmuls on several streams, enqueued or captured as a CUDA graph
 //! lowering/    operations of a plan → commands, forward and backward
 //! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
+//! query_runner.rs  single queries after a shared prefix (its KV cache)
+//! state_readers.rs hidden states read out on the device, so that only numbers leave it
 //! hooks.rs     activations read and replaced by name
 //! optim/       what ends a step: gradient norm, clipping, Adam, Muon
 //! trainer.rs   whole training steps as one CUDA graph
@@ -39,8 +41,10 @@ mod matmul;
 mod matrix;
 mod memory;
 mod optim;
+mod query_runner;
 mod runner;
 mod sampling;
+mod state_readers;
 mod trainer;
 
 pub use buffer::{BufferError, DType};
@@ -48,8 +52,10 @@ pub use compiler::{KernelSource, cache_directory};
 pub use device::{Device, DeviceInfo};
 pub use error::CudaError;
 pub use guards::{GuardReport, Side};
+pub use query_runner::CudaQueryRunner;
 pub use runner::CudaRunner;
 pub use sampling::sample_once;
+pub use state_readers::StateReader;
 pub use trainer::{CudaTrainer, TABLE};
 
 /// How numbers are stored and multiplied on the device. Parameters, the optimiser's moments and the residual stream are

@@ -8,8 +8,9 @@ use super::device::Device;
 use super::error::CudaError;
 use super::graph::{Command, Streams};
 use super::hooks::DevicePatches;
-use super::lowering::{DeviceParameters, Lowered, lower};
+use super::lowering::{DeviceParameters, Lowered, PrefixBuffers, lower};
 use super::memory::DeviceMemory;
+use super::state_readers::StateReaders;
 use crate::error::check_len;
 use crate::model::graph::Graph;
 use crate::model::networks::{Mode, Network};
@@ -70,6 +71,7 @@ pub struct CudaRunner {
     parameters: Arc<ParameterMemory>,
     precision: Precision,
     pub(crate) patches: DevicePatches,
+    pub(super) readers: StateReaders,
 }
 
 impl CudaRunner {
@@ -95,10 +97,35 @@ impl CudaRunner {
         parameters: Arc<ParameterMemory>,
         stream: Arc<cudarc::driver::CudaStream>,
     ) -> Result<CudaRunner, CudaError> {
+        Self::lowered(device, graph, precision, parameters, None, stream)
+    }
+
+    /// A graph of queries after prompts that `prefix` reads, on its stream and with its parameters. `prefix` must outlive it.
+    pub(super) fn after(
+        device: &Arc<Device>,
+        graph: Graph,
+        prefix: &CudaRunner,
+        seen: DeviceBuffer<i32>,
+    ) -> Result<CudaRunner, CudaError> {
+        let buffers =
+            PrefixBuffers { values: prefix.lowered.values.clone(), seen, tokens: prefix.graph.tokens };
+        let (parameters, stream) = (prefix.parameters.clone(), prefix.streams.main());
+        Self::lowered(device, graph, prefix.precision, parameters, Some(buffers), stream)
+    }
+
+    fn lowered(
+        device: &Arc<Device>,
+        graph: Graph,
+        precision: Precision,
+        parameters: Arc<ParameterMemory>,
+        prefix: Option<PrefixBuffers>,
+        stream: Arc<cudarc::driver::CudaStream>,
+    ) -> Result<CudaRunner, CudaError> {
         let mut memory = DeviceMemory::new(device, stream.clone());
         let streams = Streams::new(device, stream, &mut memory)?;
-        let lowered = lower(device, precision, &graph, parameters.at, memory)?;
-        Ok(CudaRunner { graph, lowered, streams, parameters, precision, patches: DevicePatches::default() })
+        let lowered = lower(device, precision, &graph, parameters.at, prefix, memory)?;
+        let (patches, readers) = Default::default();
+        Ok(CudaRunner { graph, lowered, streams, parameters, precision, patches, readers })
     }
 
     /// The graph that is run.

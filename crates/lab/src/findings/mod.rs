@@ -3,6 +3,7 @@
 mod answer;
 mod claims;
 mod counts;
+mod differences;
 mod figure;
 pub mod numbers;
 mod table;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use answer::answer;
 pub use claims::{Claim, Kind};
 pub use counts::Counts;
+pub use differences::{ClaimDifference, Differences};
 pub use figure::{
     At, Axis, Block, BlocksPanel, Figure, HeatmapPanel, LinesPanel, Panel, Reference, Scale, Series, Stroke,
 };

@@ -16,10 +16,12 @@ use crate::data::sampling::DeviceSampler;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::networks::devices::Device;
+use crate::networks::evaluation;
 use crate::networks::experiment::Experiment;
 use crate::networks::train::{StepReport, Trainer};
 use crate::networks::{Weights, tokens};
 use crate::patching::{Donor, Part, Patched, Place};
+use crate::probe;
 
 /// Logarithms, sines and the order of sums may round differently, and nothing else.
 const SAMPLED: f64 = 1e-6;
@@ -192,7 +194,7 @@ pub fn all() -> Vec<(String, Vec<Named>)> {
     std::iter::once(memory).chain(networks).chain(labs).collect()
 }
 
-/// Every check of this module, in groups: sampling, and training in each precision.
+/// Every check of the lab, in groups: sampling, training in each precision, and evaluation.
 pub fn suite() -> Vec<(String, Vec<Named>)> {
     let pairs = FUNCTIONS.iter().flat_map(|f| INPUTS.iter().map(|i| (f.name, i.name)));
     let samplers = pairs.map(|(function, inputs)| {
@@ -213,5 +215,9 @@ pub fn suite() -> Vec<(String, Vec<Named>)> {
         ];
         groups.push((format!("training in {name}"), checks));
     }
+    // Networks are evaluated in float32, whatever they are trained in.
+    let precision = evaluation::PRECISION;
+    let layers = Named::new("layers and answers", move |device| probe::checks::layers(device, precision));
+    groups.push((format!("evaluation in {}", precision.name()), vec![layers]));
     groups
 }

@@ -2,6 +2,7 @@
 
 pub mod checks;
 pub mod devices;
+pub mod evaluation;
 pub mod experiment;
 mod find;
 pub mod hub;

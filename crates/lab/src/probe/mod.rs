@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! pass (prompts through the network) → gram (sums of states) → fit (read-outs) → read (predictions) → Probed, a learner
+//! on_device: the same on a CUDA device
 //! load: a run or checkpoint with its read-outs     saved: read-outs beside a checkpoint     learner: `run:DIR,ablate=zero:7`
 //! patches: activations replaced by zero, their mean or a donor's     ablation: the same of layers and heads, in short
 //! adam: the paper's way to fit        shown: as tables
@@ -13,10 +14,12 @@
 
 mod ablation;
 mod adam;
+pub(crate) mod checks;
 mod fit;
 mod gram;
 mod learner;
 mod load;
+mod on_device;
 mod outputs;
 mod outside;
 mod pass;
@@ -47,7 +50,7 @@ use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
-use crate::networks::Weights;
+use crate::networks::{Weights, evaluation};
 use crate::registry::Id;
 pub(crate) use pass::per_thread;
 use pass::{GROUP, PromptRunner};
@@ -177,6 +180,23 @@ impl Learner for Probed {
 
     fn trajectory(&self, prompts: &Prompts, steps: &Steps) -> Result<Trajectory> {
         self.check(prompts, steps)?;
+        let found =
+            evaluation::on_cuda(|device, precision| self.trajectory_on(device, precision, prompts, steps))?;
+        let values = found.map_or_else(|| self.trajectory_on_cores(prompts, steps), Ok)?;
+        Trajectory::new(self.id(), Unit::Layer, steps.clone(), values, prompts)
+    }
+
+    fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>> {
+        self.check(&questions.prompts, steps)?;
+        let found =
+            evaluation::on_cuda(|device, precision| self.answers_on(device, precision, questions, steps))?;
+        found.map_or_else(|| self.answers_on_cores(questions, steps), Ok)
+    }
+}
+
+impl Probed {
+    /// Predictions `[s, b, t]`.
+    fn trajectory_on_cores(&self, prompts: &Prompts, steps: &Steps) -> Result<Array3<f64>> {
         let (count, points) = (prompts.count(), prompts.points());
         let groups = per_thread(
             count.div_ceil(GROUP),
@@ -197,12 +217,11 @@ impl Learner for Probed {
             let first = i * GROUP;
             values.slice_mut(s![.., first..first + group.dim().1, ..]).assign(group);
         }
-        Trajectory::new(self.id(), Unit::Layer, steps.clone(), values, prompts)
+        Ok(values)
     }
 
     /// Each prefix runs once; every query token then attends to its keys and values alone.
-    fn answers(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>> {
-        self.check(&questions.prompts, steps)?;
+    fn answers_on_cores(&self, questions: &Questions, steps: &Steps) -> Result<Array4<f64>> {
         let (count, asked, _) = questions.queries.dim();
         // One prompt at a time: what its queries make on the way stays in the thread's caches.
         let prompts = per_thread(
@@ -216,9 +235,7 @@ impl Learner for Probed {
         }
         Ok(values)
     }
-}
 
-impl Probed {
     /// Answers `[s, l, q]` for one prompt.
     fn answers_of(
         &self,

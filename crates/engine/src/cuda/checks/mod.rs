@@ -6,6 +6,7 @@ mod evaluation;
 mod guards;
 mod harness;
 mod hooks;
+mod queries;
 mod training;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use evaluation::parity;
 pub use guards::guards;
 pub use harness::run_as_tests;
 pub use hooks::{hooks, hooks_on_cpu};
+pub use queries::{QueryCase, queries, query_cases};
 pub use training::{halts, loss_curve, muon_curve, repeatable};
 
 /// One comparison.
@@ -221,7 +223,12 @@ pub fn suite(precision: Precision) -> Vec<Named> {
     let (network, shape) = (hooked.network, [hooked.batch, hooked.tokens]);
     let hooks = Named::new("activations read and patched", move |device| hooks(device, precision))
         .using(move |device| kernels_of(device, precision, &network, shape));
-    parities.chain(rest).chain([hooks]).collect()
+    let asked = query_cases().into_iter().map(|case| {
+        let known = case.clone();
+        Named::new(case.name(), move |device| queries(device, precision, &case))
+            .using(move |device| known.kernels(device, precision))
+    });
+    parities.chain(rest).chain([hooks]).chain(asked).collect()
 }
 
 #[cfg(test)]

@@ -88,11 +88,3 @@ __device__ __forceinline__ void accumulate(Accumulators<N>& sums, Compute comput
 
 __device__ __forceinline__ float2& float2_at(float* p) { return *reinterpret_cast<float2*>(p); }
 __device__ __forceinline__ float2 float2_at(const float* p) { return *reinterpret_cast<const float2*>(p); }
-
-#if PRECISION == FLOAT32
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-__device__ __forceinline__ float tanh_gate(float x) { return tanhf(x); }
-#else
-__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
-__device__ __forceinline__ float tanh_gate(float x) { return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x)); }
-#endif

@@ -3,15 +3,17 @@
 const COMMON: &str = include_str!("common.cuh");
 const MMA: &str = include_str!("mma.cuh");
 const GELU: &str = include_str!("gelu.cuh");
+const GATES: &str = include_str!("gates.cuh");
 
-/// Everything with a row of the residual stream per warp or block: LayerNorm, read-in, read-out and loss, activations,
-/// patches.
+/// Everything with a row of the residual stream per warp or block: LayerNorm, read-in, read-out and loss, read-outs of
+/// hidden states, activations, patches.
 pub(crate) const ROWS: &[&str] = &[
     COMMON,
     GELU,
     include_str!("layer_norm.cu"),
     include_str!("read_in.cu"),
     include_str!("read_out.cu"),
+    include_str!("read_states.cu"),
     include_str!("activation.cu"),
     include_str!("reduce.cu"),
     include_str!("patch.cu"),
@@ -28,10 +30,15 @@ pub(crate) const ATTENTION: &[&str] = &[
 pub(crate) const LSTM: &[&str] = &[
     COMMON,
     MMA,
+    GATES,
     include_str!("lstm_common.cuh"),
     include_str!("lstm_forward.cu"),
     include_str!("lstm_backward.cu"),
 ];
+
+pub(crate) const QUERY_ATTENTION: &[&str] = &[COMMON, include_str!("query_attention.cu")];
+
+pub(crate) const LSTM_QUERY: &[&str] = &[COMMON, GATES, include_str!("lstm_query.cu")];
 
 pub(crate) const MLP_HOPPER: &[&str] = &[COMMON, GELU, include_str!("mlp_hopper.cu")];
 

@@ -10,10 +10,13 @@ __device__ __forceinline__ void stage_tokens(float (&to)[TOKEN_ROWS][FEATURES], 
     __syncthreads();
 }
 
-// out[r, e] = Σ_f tokens[r, f] w[e, f] + b[e] (+ positions[r % period, e]); one thread per e, a block owns a few rows.
+// out[r, e] = Σ_f tokens[r, f] w[e, f] + b[e] (+ positions[r % period, e]); one thread per e, a block owns a few rows. Positions
+// are counted from *prefix_tokens on, where there is a prefix.
 extern "C" __global__ void read_in(float* out, storage_t* out_storage, const float* tokens, const float* w, const float* b,
-                                   const float* positions, int rows, int rows_per_block, int period) {
+                                   const float* positions, const int* prefix_tokens, int rows, int rows_per_block,
+                                   int period) {
     pdl_wait();
+    if (prefix_tokens) positions += *prefix_tokens * WIDTH;
     __shared__ __align__(16) float token[TOKEN_ROWS][FEATURES];
     const int begin = blockIdx.x * rows_per_block, end = min(rows, begin + rows_per_block);
     const int e = threadIdx.x;

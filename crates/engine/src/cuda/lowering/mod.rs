@@ -9,6 +9,7 @@ mod layer_norm;
 mod linear;
 mod lstm;
 mod mlp_hopper;
+mod query;
 mod read_in;
 mod read_out;
 mod reduce;
@@ -31,6 +32,7 @@ use crate::model::ops::Op;
 use crate::model::parameters::Param;
 use crate::model::plan::{Mode, Var};
 use lstm::Stack;
+pub(crate) use query::PrefixBuffers;
 use reduce::{Partials, Reduction};
 
 /// Device buffers of one network's parameters, shared by commands of several shapes.
@@ -90,18 +92,21 @@ pub(crate) fn sources(
     let of_op = |op: &Op| match op {
         Op::Attention(op) => Some(attention::source(op, precision, graph.mode, device.shared_memory)),
         Op::LstmLayer(op) => Some(lstm::source(op, precision, device.shared_memory)),
+        Op::QueryAttention(op) => Some(query::attention_source(op, precision)),
+        Op::LstmQuery(op) => Some(Ok(query::lstm_source(op, precision))),
         Op::Linear(op) => mlp_hopper::source(op, precision, device).map(Ok),
         _ => None,
     };
     std::iter::once(rows_source(precision, graph)).chain(graph.plan.ops().iter().filter_map(of_op)).collect()
 }
 
-/// Lowers a graph.
+/// Lowers a graph; one of queries with the prefix that they follow.
 pub(crate) fn lower(
     device: &Arc<Device>,
     precision: Precision,
     graph: &Graph,
     parameters: DeviceParameters,
+    prefix: Option<PrefixBuffers>,
     memory: DeviceMemory,
 ) -> Result<Lowered, CudaError> {
     let width = width(graph)?;
@@ -112,9 +117,11 @@ pub(crate) fn lower(
         precision,
         graph,
         parameters,
+        prefix,
         memory,
         kernels,
         attention: None,
+        query_kernels: None,
         mlp_kernels: HashMap::new(),
         saved_derivatives: HashMap::new(),
         lstm: None,
@@ -154,9 +161,13 @@ struct Lowering<'a> {
     precision: Precision,
     graph: &'a Graph,
     parameters: DeviceParameters,
+    /// What queries follow.
+    prefix: Option<PrefixBuffers>,
     memory: DeviceMemory,
     kernels: Kernels,
     attention: Option<Kernels>,
+    /// Those of query attention or of an LSTM's queries.
+    query_kernels: Option<Kernels>,
     /// By shape of the weights.
     mlp_kernels: HashMap<mlp_hopper::Shape, Kernels>,
     /// By variable that an activation leads to: its derivative, which the backward pass reads in place of the pre-activation.
@@ -184,6 +195,8 @@ impl Lowering<'_> {
             Op::Linear(op) => self.linear(op),
             Op::LayerNorm(op) => self.layer_norm(op),
             Op::Attention(op) => self.attention(op),
+            Op::QueryAttention(op) => self.query_attention(op),
+            Op::LstmQuery(op) => self.lstm_query(op),
             Op::ReadOut(op) => self.read_out(op),
             // The loss is computed with its gradient.
             Op::MeanSquare(_) => Ok(()),

@@ -13,13 +13,19 @@ impl Lowering<'_> {
     pub(super) fn read_in(&mut self, op: &Linear) -> Result<(), CudaError> {
         let all = op.rows * self.width;
         let out = self.store_float("read_in out", op.out)?;
-        let (positions, period, out_storage) = match op.epilogue {
-            // A residual stream begins, which stays float32.
+        // A residual stream stays float32; without positions an LSTM begins.
+        let (positions, period, seen) = match op.epilogue {
             Epilogue::Positions { table, tokens } => {
                 (self.param(table)?.pointer(tokens * self.width)?, tokens, ABSENT)
             }
-            _ if self.storage() == DType::Float => (ABSENT, 1, ABSENT),
-            _ => (ABSENT, 1, self.storage_copy("read_in out, stored", op.out)?.pointer(all)?),
+            Epilogue::QueryPosition { table } => (self.param(table)?.pointer(table.len)?, 1, self.seen()?),
+            _ => (ABSENT, 1, ABSENT),
+        };
+        let out_storage = match self.storage() {
+            DType::Bf16 if positions == ABSENT => {
+                self.storage_copy("read_in out, stored", op.out)?.pointer(all)?
+            }
+            _ => ABSENT,
         };
         let arguments = [
             out.pointer(all)?.into(),
@@ -28,6 +34,7 @@ impl Lowering<'_> {
             self.param(op.w)?.pointer(self.width * op.inner)?.into(),
             self.param(op.b)?.pointer(self.width)?.into(),
             positions.into(),
+            seen.into(),
             op.rows.into(),
             ROWS.into(),
             period.into(),

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analyses::Analysis;
 use crate::findings::Findings;
+use crate::networks::evaluation;
 use crate::networks::models::{Models, NETWORKS};
 use crate::program::Program;
 
@@ -33,6 +34,8 @@ pub struct Question {
     prompts: usize,
     /// Digest of every network that it may ask.
     networks: BTreeMap<String, String>,
+    /// Where these are evaluated: devices round differently.
+    device: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,7 +67,8 @@ impl Digests {
             let digest = known.or_insert_with(|| self.models.digest(network.name));
             networks.extend(digest.clone().map(|digest| (network.name.to_string(), digest)));
         }
-        Question { analysis: analysis.id.to_string(), seed, prompts, networks }
+        let device = if networks.is_empty() { String::new() } else { evaluation::device().name() };
+        Question { analysis: analysis.id.to_string(), seed, prompts, networks, device }
     }
 
     /// Takes them anew: read-outs are saved beside a network when it is first asked.

@@ -24,6 +24,8 @@ use crate::findings::numbers::grouped;
 use crate::learners::Learner;
 use crate::learners::recorded::Recorded;
 use crate::learners::steps::Steps;
+use crate::networks::devices::Device;
+use crate::networks::evaluation;
 use crate::networks::experiment::Experiment;
 use crate::networks::runs::{CHECKPOINT, PLAN};
 use crate::patching::{Part, Patched, Place, RecordedPatches};
@@ -224,7 +226,11 @@ impl Networks for Models {
             return Err(Error::content(file, why));
         }
         progress(&format!("patching {name}"));
-        Patched::of(&self.find(name)?.weights, pair, Part::Stream, &Place::ROLES)
+        let weights = self.find(name)?.weights;
+        let found = evaluation::on_cuda(|device, precision| {
+            Patched::on(&Device::Cuda(device.clone(), precision), &weights, pair, Part::Stream, &Place::ROLES)
+        })?;
+        found.map_or_else(|| Patched::of(&weights, pair, Part::Stream, &Place::ROLES), Ok)
     }
 
     fn checkpoints(&self, name: &str, progress: Progress) -> Result<Vec<(u64, Arc<dyn Learner>)>> {
