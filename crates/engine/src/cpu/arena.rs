@@ -44,7 +44,7 @@ impl Buffer {
         let first = values.as_ptr().align_offset(begin).min(values.len() - len);
         values.truncate(first + len);
         let buffer = Self { values, first };
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))] // Miri has no such call
         advise_huge_pages(&buffer);
         buffer
     }
@@ -72,13 +72,13 @@ impl DerefMut for Buffer {
 /// Bytes of a huge page, or more on no system we know.
 const HUGE_PAGE: usize = 2 << 20;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge_pages(buffer: &[f32]) {
-    let start = buffer.as_ptr().addr();
-    if start.is_multiple_of(HUGE_PAGE) {
+    let start = buffer.as_ptr().cast_mut();
+    if start.addr().is_multiple_of(HUGE_PAGE) {
         // SAFETY: the range lies within the buffer and begins at a page; the advice changes no contents. Where it is not
         // understood, the pages stay small.
-        unsafe { libc::madvise(start as *mut libc::c_void, size_of_val(buffer), libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(start.cast(), size_of_val(buffer), libc::MADV_HUGEPAGE) };
     }
 }
 

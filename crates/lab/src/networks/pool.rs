@@ -251,3 +251,91 @@ impl JobOutcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::resume_unwind;
+
+    use super::*;
+
+    /// Five runs of a few steps.
+    fn five(runs: &Path) -> Vec<Job> {
+        let set = [
+            "task.dim=3",
+            "task.points=4",
+            "training.dims={start=2,end=3,hold=0,over=1}",
+            "training.batch=4",
+        ];
+        let small = ["network.layers=1", "network.heads=1", "network.width=8", "training.keep=2"];
+        let set = set.into_iter().chain(small).map(|change| change.parse().unwrap()).collect();
+        let wanted = Wanted { set, steps: Some(6), seed: None, seeds: 5 };
+        jobs(&["../../experiments/miniature.toml".into()], &wanted, runs).unwrap()
+    }
+
+    /// Trains them, so many at once, a checkpoint after every step.
+    fn train(jobs: &[Job], runs: &Path, on_cpu: usize, watch: &dyn Watch) -> Vec<JobOutcome> {
+        let checkpoint_every = Some(CheckpointEvery::Steps(1));
+        let pool =
+            Pool { runs, on_cuda: 0, on_cpu, may_fall_back: false, several: true, checkpoint_every, watch };
+        pool.train(&jobs.iter().map(|job| (job, Device::Cpu)).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn loss(outcome: &JobOutcome) -> f64 {
+        match outcome {
+            JobOutcome::Finished(result) => result.mean_loss,
+            other => panic!("not finished: {other:?}"),
+        }
+    }
+
+    struct Silent;
+    impl Watch for Silent {}
+
+    /// Panics after the third step of one job.
+    struct Failing(usize);
+    impl Watch for Failing {
+        fn stepped(&self, job: usize, step: u64, _: Option<&Metrics>) {
+            if (job, step) == (self.0, 3) {
+                resume_unwind(Box::new("on purpose")); // without the message of a panic
+            }
+        }
+    }
+
+    /// Asks to stop after so many steps of all jobs together.
+    struct Stopping(AtomicUsize);
+    impl Watch for Stopping {
+        fn stop(&self) -> bool {
+            self.0.load(Ordering::Relaxed) == 0
+        }
+
+        fn stepped(&self, _: usize, _: u64, _: Option<&Metrics>) {
+            let less = |left: usize| left.checked_sub(1);
+            let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+    }
+
+    #[test]
+    fn runs_at_once_fail_stop_and_go_on_by_themselves_and_end_with_the_same_bits() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [alone, together] = [0, 1].map(|i| folders[i].path());
+        let expected: Vec<f64> = train(&five(alone), alone, 1, &Silent).iter().map(loss).collect();
+
+        let jobs = five(together);
+        let outcomes = train(&jobs, together, 3, &Failing(1));
+        for (k, outcome) in outcomes.iter().enumerate() {
+            match k {
+                1 => assert!(matches!(outcome, JobOutcome::Failed(Error::Training(_))), "{outcome:?}"),
+                _ => assert_eq!(loss(outcome), expected[k]),
+            }
+        }
+        assert_eq!(loss(&train(&jobs[1..2], together, 3, &Silent)[0]), expected[1], "from its checkpoint");
+
+        for steps in [0, 1, 4, 9] {
+            let folder = tempfile::tempdir().unwrap();
+            let jobs = five(folder.path());
+            let stopped = train(&jobs, folder.path(), 3, &Stopping(steps.into()));
+            assert!(stopped.iter().any(|outcome| matches!(outcome, JobOutcome::NotBegun)), "{stopped:?}");
+            let ended: Vec<f64> = train(&jobs, folder.path(), 2, &Silent).iter().map(loss).collect();
+            assert_eq!(ended, expected, "stopped after {steps} steps");
+        }
+    }
+}

@@ -108,3 +108,42 @@ impl<'a> PromptRunner<'a> {
         Ok(runner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn results_are_in_order_and_a_worker_is_one_threads_own() {
+        let count = |own: &mut usize, piece: usize| {
+            *own += 1;
+            Ok((piece, *own))
+        };
+        for pieces in [0, 1, 5, 2000] {
+            let results = per_thread(pieces, || 0, count).unwrap();
+            assert!(results.iter().map(|(piece, _)| *piece).eq(0..pieces));
+            // Each of them counts its own from one.
+            let workers = results.iter().filter(|(_, own)| *own == 1).count();
+            assert!(workers <= rayon::current_num_threads().min(pieces), "{workers} workers");
+        }
+    }
+
+    #[test]
+    fn an_error_ends_the_work_and_a_panic_reaches_the_caller() {
+        let failing = |_: &mut (), piece: usize| match piece {
+            100 => Err(Error::Training("on purpose".into())),
+            piece => Ok(piece),
+        };
+        let error = per_thread(2000, || (), failing).unwrap_err();
+        assert!(error.to_string().contains("on purpose"), "{error}");
+
+        let panicking = |_: &mut (), piece: usize| match piece {
+            100 => std::panic::resume_unwind(Box::new(piece)),
+            piece => Ok(piece),
+        };
+        let caught = catch_unwind(AssertUnwindSafe(|| per_thread(2000, || (), panicking)));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&100usize));
+    }
+}

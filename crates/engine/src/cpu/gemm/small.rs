@@ -112,7 +112,9 @@ mod tests {
         let random = SplitMix::new(9);
         let numbers = |stream: &str| (0..60 * 60).map(|i| random.normal(stream, i)).collect::<Vec<f32>>();
         let (x, y, start) = (numbers("x"), numbers("y"), numbers("start"));
-        for (rows, inner, cols) in [(1, 1, 16), (7, 5, 32), (18, 13, 48), (32, 3, 16), (8, 9, 33)] {
+        let shapes = [(1, 1, 16), (7, 5, 32), (8, 9, 33), (32, 3, 16), (18, 13, 48)];
+        let few = if cfg!(miri) { 3 } else { shapes.len() };
+        for &(rows, inner, cols) in &shapes[..few] {
             for transposed in [false, true] {
                 for accumulate in [Accumulate::Overwrite, Accumulate::Add] {
                     let a = match transposed {

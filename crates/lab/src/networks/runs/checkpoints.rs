@@ -254,6 +254,21 @@ mod tests {
     }
 
     #[test]
+    fn a_writer_that_is_dropped_writes_what_it_was_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("checkpoint.safetensors");
+        for round in 0..20 {
+            let mut writer = Writer::start();
+            for value in [1.0, 2.0, 3.0] {
+                writer.write(snapshot(path.clone(), round as f32 + value)).unwrap();
+            }
+            drop(writer);
+            let read = checkpoint::load(&path, &snapshot(path.clone(), 0.0).layout).unwrap();
+            assert_eq!(read.params, [round as f32 + 3.0; 2]);
+        }
+    }
+
+    #[test]
     fn by_the_clock_a_checkpoint_waits_for_its_time_and_for_the_writer() {
         let writer = Writer::start();
         let mut clock = Clock::new(CheckpointEvery::Seconds(1e-9));
