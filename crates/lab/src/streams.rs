@@ -3,7 +3,7 @@
 //! A prompt here is n pairs and a query: tokens x₁, y₁, …, xₙ, yₙ, x_query, numbered from 0. Streams are counted as layers
 //! are read: number l, from 0, is what layer l+1 reads, and the last one is what the last layer leaves.
 
-mod on_device;
+pub(crate) mod on_device;
 
 use engine::cpu::Runner;
 use engine::model::hooks::{Patch, Site, SiteKind};
@@ -118,21 +118,8 @@ pub(crate) fn answers(runner: &Runner) -> Vec<f64> {
     runner.predictions().chunks_exact(runner.points()).map(|of| f64::from(of[of.len() - 1])).collect()
 }
 
-impl Streams for Weights {
-    fn layers(&self) -> usize {
-        self.network.layers()
-    }
-
-    fn sight(&self) -> Sight {
-        Sight::Past
-    }
-
-    fn read(&self, prompts: &Prompts, tokens: &[usize]) -> Result<Vec<Array3<f32>>> {
-        let found =
-            evaluation::on_cuda(|device, precision| self.read_on(device, precision, prompts, tokens))?;
-        if let Some(found) = found {
-            return Ok(found);
-        }
+impl Weights {
+    fn read_on_cores(&self, prompts: &Prompts, tokens: &[usize]) -> Result<Vec<Array3<f32>>> {
         let groups = per_thread(
             prompts.count().div_ceil(GROUP),
             || (),
@@ -153,7 +140,23 @@ impl Streams for Weights {
             let parts: Vec<_> = groups.iter().map(|group| group[layer].view()).collect();
             ndarray::concatenate(Axis(0), &parts).expect("the same tokens and width everywhere")
         };
-        Ok((0..=self.layers()).map(joined).collect())
+        Ok((0..=self.network.layers()).map(joined).collect())
+    }
+}
+
+impl Streams for Weights {
+    fn layers(&self) -> usize {
+        self.network.layers()
+    }
+
+    fn sight(&self) -> Sight {
+        Sight::Past
+    }
+
+    fn read(&self, prompts: &Prompts, tokens: &[usize]) -> Result<Vec<Array3<f32>>> {
+        let found =
+            evaluation::on_cuda(|device, precision| self.read_on(device, precision, prompts, tokens))?;
+        found.map_or_else(|| self.read_on_cores(prompts, tokens), Ok)
     }
 
     fn spliced(&self, prompts: &Prompts, splices: &[(usize, usize)]) -> Result<Vec<Vec<f64>>> {

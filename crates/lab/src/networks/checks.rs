@@ -22,6 +22,7 @@ use crate::networks::train::{StepReport, Trainer};
 use crate::networks::{Weights, tokens};
 use crate::patching::{Donor, Part, Patched, Place};
 use crate::probe;
+use crate::streams;
 
 /// Logarithms, sines and the order of sums may round differently, and nothing else.
 const SAMPLED: f64 = 1e-6;
@@ -218,6 +219,7 @@ pub fn suite() -> Vec<(String, Vec<Named>)> {
     // Networks are evaluated in float32, whatever they are trained in.
     let precision = evaluation::PRECISION;
     let layers = Named::new("layers and answers", move |device| probe::checks::layers(device, precision));
-    groups.push((format!("evaluation in {}", precision.name()), vec![layers]));
+    let read = Named::new("residual streams", move |device| streams::on_device::check(device, precision));
+    groups.push((format!("evaluation in {}", precision.name()), vec![layers, read]));
     groups
 }

@@ -1,13 +1,15 @@
-//! Residual streams of a network on a CUDA device.
+//! Residual streams of a network on a CUDA device, and that they are those on the cores.
 
 use std::sync::Arc;
 
+use engine::cuda::checks::{Check, relative_distance, tolerance};
 use engine::cuda::{self, CudaRunner, Precision};
-use engine::model::networks::Mode;
+use engine::model::networks::{Gpt2Config, Mode, Network};
 use ndarray::{Array3, ArrayView3, Axis, s};
 
 use super::{check_dimensions, up_to_query};
-use crate::data::prompts::Prompts;
+use crate::data::prompts::{Prompts, Task};
+use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::networks::Weights;
@@ -48,4 +50,24 @@ impl Weights {
         }
         Ok(all)
     }
+}
+
+/// Streams of more prompts than go together, at some tokens, against those read on the cores.
+pub(crate) fn check(device: &Arc<cuda::Device>, precision: Precision) -> Result<Vec<Check>> {
+    let config =
+        Gpt2Config { features: 5, positions: 40, width: 64, layers: 2, heads: 2, ..Default::default() };
+    let network = Network::Gpt2(config);
+    let params = network.layout().initial(&Seed(4));
+    let weights = Weights::new(network, params);
+    let prompts = Task::new("linear", "gaussian", 5, 9)?.sample(Seed(4), "checks", 0, GROUP + 3);
+    let tokens = [0, 3, 16];
+    let found = weights.read_on(device, precision, &prompts, &tokens)?;
+    let expected = weights.read_on_cores(&prompts, &tokens)?;
+    let flat = |of: &Array3<f32>| of.iter().copied().map(f64::from).collect::<Vec<_>>();
+    let check = |(layer, (found, expected)): (usize, (&Array3<f32>, &Array3<f32>))| Check {
+        name: format!("stream {layer}"),
+        error: relative_distance(&flat(found), &flat(expected), 0.0),
+        tolerance: tolerance(precision),
+    };
+    Ok(found.iter().zip(&expected).enumerate().map(check).collect())
 }
