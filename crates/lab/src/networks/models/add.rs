@@ -20,6 +20,8 @@ use crate::probe::{self, Options};
 
 const METRICS: &str = "metrics.jsonl";
 const READ_OUTS: &str = "readouts.safetensors";
+/// Rows of metrics that are kept.
+const MOST_ROWS: usize = 1000;
 
 /// A network being added.
 pub struct Added {
@@ -222,15 +224,31 @@ impl Added {
 /// Takes the metrics over, up to a step: those after the last checkpoint of an unfinished run are of other weights.
 fn metrics_until(step: u64, from: &Path, to: &Path) -> Result<Vec<Metrics>> {
     let text = std::fs::read_to_string(from).map_err(Error::file("read", from))?;
-    let row = |(i, line): (usize, &str)| {
-        let row: Metrics =
-            serde_json::from_str(line).map_err(|e| Error::content(from, format!("line {}: {e}", i + 1)))?;
-        Ok((line.to_string() + "\n", row))
+    let row = |(i, line): (usize, &str)| -> Result<Metrics> {
+        serde_json::from_str(line).map_err(|e| Error::content(from, format!("line {}: {e}", i + 1)))
     };
-    let rows: Vec<(String, Metrics)> = text.lines().enumerate().map(row).collect::<Result<_>>()?;
-    let (lines, rows): (Vec<_>, Vec<_>) = rows.into_iter().filter(|(_, row)| row.step <= step).unzip();
-    std::fs::write(to, lines.concat()).map_err(Error::file("write", to))?;
+    let rows = text.lines().enumerate().map(row).collect::<Result<Vec<_>>>()?;
+    let rows = thinned(rows.into_iter().filter(|row| row.step <= step).collect());
+    let lines: String =
+        rows.iter().map(|row| serde_json::to_string(row).expect("plain data") + "\n").collect();
+    std::fs::write(to, lines).map_err(Error::file("write", to))?;
     Ok(rows)
+}
+
+/// Rows of longer stretches where there are more than anybody can see in a curve: the means of as many rows each, and the rest of the last.
+fn thinned(rows: Vec<Metrics>) -> Vec<Metrics> {
+    let together = rows.len().div_ceil(MOST_ROWS);
+    if together < 2 {
+        return rows;
+    }
+    let mean =
+        |rows: &[Metrics], of: &dyn Fn(&Metrics) -> f64| rows.iter().map(of).sum::<f64>() / rows.len() as f64;
+    let merged = |rows: &[Metrics]| {
+        let last = rows[rows.len() - 1];
+        let excess = last.excess.map(|_| mean(rows, &|row| row.excess.unwrap_or(f64::NAN)));
+        Metrics { loss: mean(rows, &|row| row.loss), norm: mean(rows, &|row| row.norm), excess, ..last }
+    };
+    rows.chunks(together).map(merged).collect()
 }
 
 /// Loss, and what remains above the Bayes loss, by training step.
@@ -252,4 +270,28 @@ fn curve(card: &Card, metrics: &[Metrics]) -> Figure {
         "The curriculum adds dimensions at first, so that the loss rises before it falls.",
         panels,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_metrics_become_means_and_short_ones_stay() {
+        let row = |step: u64| Metrics {
+            step,
+            loss: step as f64,
+            excess: Some(2.0 * step as f64),
+            norm: 1.0,
+            rate: 1e-4,
+            dims: 20,
+            points: 41,
+            seconds: step as f64,
+        };
+        let short: Vec<Metrics> = (1..=1000).map(row).collect();
+        assert_eq!(thinned(short.clone()), short);
+        let long = thinned((1..=2501).map(row).collect());
+        assert_eq!((long.len(), long[0]), (834, Metrics { loss: 2.0, excess: Some(4.0), ..row(3) }));
+        assert_eq!(long[833], Metrics { loss: 2500.5, excess: Some(5001.0), ..row(2501) });
+    }
 }
