@@ -49,7 +49,7 @@ impl RecordedWeights {
     /// Asks a network once.
     pub fn of(learner: &dyn Learner, questions: &Questions) -> Result<RecordedWeights> {
         let layers = learner.default_steps();
-        let values = induced_weights(learner, questions, &layers)?.values.mapv(|v| f16::from_f64(v).to_f64());
+        let values = induced_weights(learner, questions, &layers)?.values.mapv(|v| number(half(v)));
         Ok(RecordedWeights { layers, values, digest: questions.digest() })
     }
 
@@ -70,7 +70,7 @@ impl RecordedWeights {
 
     /// Writes the file, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let values = self.values.iter().flat_map(|v| f16::from_f64(*v).to_le_bytes()).collect();
+        let values = self.values.iter().flat_map(|v| half(*v).to_le_bytes()).collect();
         let digests = self.digest.iter().flat_map(|d| d.to_le_bytes()).collect();
         let (b, s, l, d) = self.values.dim();
         let all = [
@@ -108,7 +108,7 @@ impl RecordedWeights {
             }
         };
         let numbers: Vec<f64> =
-            values.data().as_chunks::<2>().0.iter().map(|v| f16::from_le_bytes(*v).to_f64()).collect();
+            values.data().as_chunks::<2>().0.iter().map(|v| number(f16::from_le_bytes(*v))).collect();
         if let Some(v) = numbers.iter().find(|v| !v.is_finite()) {
             return Err(format!("tensor '{VALUES}' holds {v}; accepted: finite numbers"));
         }
@@ -116,6 +116,17 @@ impl RecordedWeights {
         let digest = digests.data().as_chunks::<8>().0.iter().map(|d| u64::from_le_bytes(*d)).collect();
         Ok(RecordedWeights { layers, values, digest })
     }
+}
+
+// Not inlined: in a loop, the branches of these conversions keep LLVM's vectoriser busy for minutes.
+#[inline(never)]
+fn half(value: f64) -> f16 {
+    f16::from_f32(value as f32)
+}
+
+#[inline(never)]
+fn number(value: f16) -> f64 {
+    value.to_f64()
 }
 
 #[cfg(test)]
