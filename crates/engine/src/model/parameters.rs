@@ -191,6 +191,8 @@ impl SplitMix {
     }
 
     /// What a stream's numbers are drawn from.
+    // Not inlined: of a stream whose name is known, a loop over `normal` keeps LLVM's vectoriser busy for minutes.
+    #[inline(never)]
     fn stream(&self, stream: &str) -> u64 {
         stream.bytes().fold(self.seed, |state, byte| mix(state ^ u64::from(byte)))
     }
