@@ -34,7 +34,7 @@ enum PrecisionChoice {
 /// Where to train, as asked for.
 #[derive(Args)]
 pub struct DeviceArgs {
-    /// Where to train
+    /// Where networks are trained and run
     #[arg(long, value_enum, default_value = "auto")]
     device: Choice,
     /// How a CUDA device multiplies [default: bf16]
