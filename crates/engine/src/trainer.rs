@@ -28,6 +28,16 @@ pub trait Trainer<E> {
     /// Prepares steps with `points` points per prompt, fed as said.
     fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), E>;
 
+    /// Spends seconds on making the prepared steps faster: a GPU chooses the algorithm of every matmul by the time of a whole
+    /// step, because what is fastest alone may not be beside the weight gradients on other streams, or with operands
+    /// that kernels left in the cache. What was chosen before is kept. Changes the last bits of what steps compute.
+    ///
+    /// # Panics
+    /// If nothing was prepared.
+    fn tune(&mut self) -> Result<(), E> {
+        Ok(())
+    }
+
     /// Begins, beside the steps, what preparing these shapes will need (points per prompt, and how steps are fed). It only
     /// ever saves time; a device that has nothing to begin leaves it out.
     fn prepare_ahead(&self, _shapes: &[(usize, Feed)]) {}

@@ -204,6 +204,7 @@ fn training(timer: &Timer, device: &lab::networks::devices::Device) -> Result<Ve
                 (timer.say)(format!("training step, {size} {value}"));
                 let mut experiment = experiment("r1")?;
                 change(&mut experiment, value);
+                experiment.training.steps = u64::from(timer.repeat);
                 let timing = time_steps(device, &experiment, Some(timer.repeat), || ())?;
                 points.push((value as f64, timing.median_ms() / 1e3));
             }

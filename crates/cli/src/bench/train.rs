@@ -55,7 +55,7 @@ impl Timing {
     }
 }
 
-/// Times steps of an experiment on a device: of the whole task from the first step on, since the end of a curriculum is
+/// Times steps of an experiment on a device, which makes ready for as many as the experiment has: of the whole task from the first step on, since the end of a curriculum is
 /// where the time goes.
 pub fn time_steps(
     device: &Device,
@@ -79,7 +79,9 @@ pub fn time_steps(
     };
     let mut experiment = experiment.clone();
     (experiment.training.dims, experiment.training.points) = (None, None);
-    experiment.training.steps = experiment.training.steps.max(1_000_000);
+    // At least as many as are taken; a device tunes itself to long trainings.
+    let least = if matches!(device, Device::Cpu) { 1_000_000 } else { 2 * u64::from(steps.unwrap_or(1000)) };
+    experiment.training.steps = experiment.training.steps.max(least);
     let mut trainer = Trainer::on(device, &experiment, None)?;
     let mut steps = || {
         let end = trainer.done() + u64::from(chunk);

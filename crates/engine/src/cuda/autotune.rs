@@ -6,9 +6,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t;
 use cudarc::driver::CudaStream;
+use cudarc::driver::sys::CUevent_flags;
 
 use super::buffer::DeviceBuffer;
 use super::compiler::cache_directory;
@@ -42,8 +45,21 @@ impl AutotuneCache {
     }
 
     pub(crate) fn insert(&self, key: &str, algorithm: Algorithm) {
+        self.insert_all([(key.to_string(), algorithm)]);
+    }
+
+    /// Whether the algorithm of a matmul was chosen by the time of a whole step.
+    pub(crate) fn is_tuned_in_step(&self, key: &str) -> bool {
+        self.get(&in_step(key)).is_some()
+    }
+
+    pub(crate) fn insert_tuned_in_step(&self, key: &str, algorithm: Algorithm) {
+        self.insert_all([(key.to_string(), algorithm), (in_step(key), algorithm)]);
+    }
+
+    fn insert_all<const N: usize>(&self, entries: [(String, Algorithm); N]) {
         let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
-        known.insert(key.to_string(), algorithm);
+        known.extend(entries);
         if let Some(path) = &self.path {
             let text: String = known.iter().map(|(key, algorithm)| line(key, algorithm)).collect();
             // A cache that cannot be written only costs time.
@@ -51,6 +67,11 @@ impl AutotuneCache {
             let _ = write_whole(path, text.as_bytes());
         }
     }
+}
+
+/// The entry beside a matmul's own that says how its algorithm was chosen.
+fn in_step(key: &str) -> String {
+    format!("{key} in a step")
 }
 
 fn line(key: &str, algorithm: &Algorithm) -> String {
@@ -73,36 +94,75 @@ pub(crate) struct Timer {
     memory: DeviceMemory,
 }
 
+impl Timer {
+    /// Milliseconds of `count` matmuls in a row.
+    fn time(
+        &self,
+        device: &Device,
+        matmul: &Matmul,
+        algorithm: &cublasLtMatmulAlgo_t,
+        count: usize,
+    ) -> Result<f32, CudaError> {
+        let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        let event = || device.context.new_event(flags).map_err(driver("create an event"));
+        let (start, end) = (event()?, event()?);
+        start.record(&self.stream).map_err(driver("record an event"))?;
+        for _ in 0..count {
+            matmul.enqueue_by(algorithm, &self.stream, self.workspace)?;
+        }
+        end.record(&self.stream).map_err(driver("record an event"))?;
+        end.synchronize().map_err(driver("time a matmul"))?;
+        start.elapsed_ms(&end).map_err(driver("read a timer"))
+    }
+}
+
 /// Made when the first matmul is timed.
 pub(crate) type LazyTimer = OnceLock<Mutex<Timer>>;
 
+/// How often all candidates are timed in turns, and how often each of them runs in a turn.
+const ROUNDS: usize = 5;
+const REPEATS: usize = 10;
+/// An idle device takes a while to reach its clock: milliseconds of work before anything is timed.
+const WARM_UP_MS: f32 = 40.0;
+
 impl Device {
-    /// Milliseconds of a matmul: the best of a few rounds.
-    pub(crate) fn time_matmul(&self, matmul: &Matmul) -> Result<f32, CudaError> {
-        const ROUNDS: usize = 3;
-        const REPEATS: usize = 10;
+    /// The algorithms that can run a matmul, the fastest first. They are timed in turns: a clock that rises, or other work
+    /// that comes and goes, meets all of them alike.
+    pub(crate) fn rank(
+        &self,
+        matmul: &Matmul,
+        algorithms: &[cublasLtMatmulAlgo_t],
+    ) -> Result<Vec<cublasLtMatmulAlgo_t>, CudaError> {
+        let timer = self.timer()?;
+        // What the library suggests it may still refuse.
+        let runs = |algorithm: &&cublasLtMatmulAlgo_t| timer.time(self, matmul, algorithm, 1).is_ok();
+        let mut timed: Vec<(f32, cublasLtMatmulAlgo_t)> =
+            algorithms.iter().filter(runs).map(|&algorithm| (f32::INFINITY, algorithm)).collect();
+        if let Some((_, first)) = timed.first()
+            && !self.warm.swap(true, Ordering::Relaxed)
+        {
+            let mut spent = 0.0;
+            while spent < WARM_UP_MS {
+                spent += timer.time(self, matmul, first, 20 * REPEATS)?.max(0.1);
+            }
+        }
+        for _ in 0..ROUNDS {
+            for (best, algorithm) in &mut timed {
+                *best = best.min(timer.time(self, matmul, algorithm, REPEATS)?);
+            }
+        }
+        timed.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(timed.into_iter().map(|(_, algorithm)| algorithm).collect())
+    }
+
+    fn timer(&self) -> Result<MutexGuard<'_, Timer>, CudaError> {
         if self.timer.get().is_none() {
             let stream = self.stream()?;
             let mut memory = DeviceMemory::new(self, stream.clone());
             let workspace = memory.zeros("workspace of timings", WORKSPACE)?;
             let _ = self.timer.set(Mutex::new(Timer { stream, workspace, memory }));
         }
-        let timer = self.timer.get().expect("made above").lock().unwrap_or_else(|e| e.into_inner());
-        let flags = Some(cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT);
-        let event = || self.context.new_event(flags).map_err(driver("create an event"));
-        let (start, end) = (event()?, event()?);
-        matmul.enqueue(&timer.stream, timer.workspace)?;
-        let mut best = f32::INFINITY;
-        for _ in 0..ROUNDS {
-            start.record(&timer.stream).map_err(driver("record an event"))?;
-            for _ in 0..REPEATS {
-                matmul.enqueue(&timer.stream, timer.workspace)?;
-            }
-            end.record(&timer.stream).map_err(driver("record an event"))?;
-            end.synchronize().map_err(driver("time a matmul"))?;
-            best = best.min(start.elapsed_ms(&end).map_err(driver("read a timer"))? / REPEATS as f32);
-        }
-        Ok(best)
+        Ok(self.timer.get().expect("made above").lock().unwrap_or_else(|e| e.into_inner()))
     }
 
     /// Looks at the guards of the workspace, which stays where it is.

@@ -1,6 +1,7 @@
 //! Opening a GPU.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use cudarc::cublaslt::{result as lt, sys as lt_sys};
@@ -42,6 +43,8 @@ pub struct Device {
     pub(crate) shared_memory: usize,
     pub(crate) autotune: AutotuneCache,
     pub(crate) timer: LazyTimer,
+    /// Whether it has been kept busy long enough to have reached its clock.
+    pub(crate) warm: AtomicBool,
     pub(crate) precompiled: Precompiled,
     pub(crate) guards: Arc<Guards>,
     preparing: Mutex<()>,
@@ -133,6 +136,7 @@ impl Device {
             shared_memory,
             autotune,
             timer,
+            warm: AtomicBool::new(false),
             precompiled,
             guards,
             preparing,

@@ -231,25 +231,30 @@ impl Streams {
     pub(crate) fn time(&self, commands: &[&Command]) -> Result<f64, CudaError> {
         const WARM_UP: usize = 6;
         const TIMED: usize = 60;
+        let stream = &self.streams[MAIN];
+        let run = |command: &Command| match &command.work {
+            Work::Kernel(launch) => launch.enqueue(stream, false),
+            Work::Matmul(matmul) => matmul.enqueue(stream, self.workspaces[MAIN]),
+            Work::Join => Ok(()),
+        };
+        let mut turns = commands.iter().cycle();
+        turns.by_ref().take(WARM_UP).try_for_each(|command| run(command))?;
+        Ok(self.timed(|| turns.take(TIMED).try_for_each(|command| run(command)))? / TIMED as f64)
+    }
+
+    /// Microseconds of what is enqueued on the main stream.
+    pub(crate) fn timed(&self, enqueue: impl FnOnce() -> Result<(), CudaError>) -> Result<f64, CudaError> {
         let event = || {
             let flags = CUevent_flags::CU_EVENT_DEFAULT;
             self.device.context.new_event(Some(flags)).map_err(driver("create an event"))
         };
         let (start, end) = (event()?, event()?);
         let stream = &self.streams[MAIN];
-        for (round, command) in commands.iter().cycle().take(WARM_UP + TIMED).enumerate() {
-            if round == WARM_UP {
-                start.record(stream).map_err(driver("record an event"))?;
-            }
-            match &command.work {
-                Work::Kernel(launch) => launch.enqueue(stream, false)?,
-                Work::Matmul(matmul) => matmul.enqueue(stream, self.workspaces[MAIN])?,
-                Work::Join => {}
-            }
-        }
+        start.record(stream).map_err(driver("record an event"))?;
+        enqueue()?;
         end.record(stream).map_err(driver("record an event"))?;
         end.synchronize().map_err(driver("finish its work"))?;
         let ms = start.elapsed_ms(&end).map_err(driver("read a timer"))?;
-        Ok(f64::from(ms) * 1e3 / TIMED as f64)
+        Ok(f64::from(ms) * 1e3)
     }
 }

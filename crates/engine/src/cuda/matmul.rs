@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use cudarc::cublaslt::result::{self as lt, CublasError};
 use cudarc::cublaslt::sys::{
-    self, cublasLtEpilogue_t as Epilogue, cublasLtMatmulDescAttributes_t as Attribute,
-    cublasStatus_t as Status, cudaDataType as Type,
+    self, cublasLtEpilogue_t as Epilogue, cublasLtMatmulAlgo_t as Algorithm,
+    cublasLtMatmulDescAttributes_t as Attribute, cublasStatus_t as Status, cudaDataType as Type,
 };
 use cudarc::driver::CudaStream;
 
@@ -62,10 +62,12 @@ impl Terms {
 pub(crate) struct Matmul {
     /// What it is, for profiles.
     pub label: String,
+    /// By which the autotune cache knows it.
+    key: String,
     device: Arc<Device>,
     description: sys::cublasLtMatmulDesc_t,
     layouts: [sys::cublasLtMatrixLayout_t; 3],
-    algorithm: sys::cublasLtMatmulAlgo_t,
+    algorithm: Algorithm,
     /// y, x, c, out: A, B, C and D of cuBLASLt.
     operands: [Pointer; 4],
     /// alpha and beta.
@@ -148,6 +150,7 @@ impl Matmul {
                 if c.is_some() { " + residual" } else { "" },
                 if batch > 1 { format!(" x{batch}") } else { String::new() }
             ),
+            key: String::new(),
             device: device.clone(),
             description,
             layouts,
@@ -161,13 +164,13 @@ impl Matmul {
         matmul.fuse(fused, out)?;
         let dtypes = [x, y, out].map(|matrix| matrix.buffer.dtype());
         let transposed = [x.transposed, y.transposed];
-        let key = format!(
+        matmul.key = format!(
             "{} {} {dtypes:?} {transposed:?} {:?}",
             matmul.label,
             precision.name(),
             matmul.alignments()
         );
-        match matmul.tune(&key) {
+        match matmul.tune() {
             Ok(()) => Ok(Some(matmul)),
             Err(CudaError::Blas {
                 source: CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE),
@@ -214,35 +217,43 @@ impl Matmul {
 
     /// The fastest of the library's suggestions, by timing; it is kept in the autotune cache, so that the next run
     /// computes the same bits.
-    fn tune(&mut self, key: &str) -> Result<(), CudaError> {
-        if let Some(algorithm) = self.device.autotune.get(key) {
-            self.algorithm = sys::cublasLtMatmulAlgo_t { data: algorithm };
+    fn tune(&mut self) -> Result<(), CudaError> {
+        if let Some(data) = self.device.autotune.get(&self.key) {
+            self.algorithm = Algorithm { data };
             return Ok(());
         }
-        let suggestions = self.suggestions().map_err(blas("choose an algorithm"))?;
-        let mut best = (f32::INFINITY, None);
-        for algorithm in suggestions {
-            self.algorithm = algorithm;
-            // What the library suggests it may still refuse.
-            if let Ok(time) = self.device.time_matmul(self)
-                && time < best.0
-            {
-                best = (time, Some(algorithm));
-            }
-        }
-        let Some(algorithm) = best.1 else {
+        let Some(&fastest) = self.ranked()?.first() else {
             let source = CublasError(Status::CUBLAS_STATUS_NOT_SUPPORTED);
             return Err(CudaError::Blas { action: "choose an algorithm", source });
         };
-        self.algorithm = algorithm;
-        self.device.autotune.insert(key, algorithm.data);
+        self.algorithm = fastest;
+        self.device.autotune.insert(&self.key, fastest.data);
         Ok(())
     }
 
+    /// The library's suggestions that run, the fastest first, each timed alone on the device.
+    pub(super) fn ranked(&self) -> Result<Vec<Algorithm>, CudaError> {
+        let suggestions = self.suggestions().map_err(blas("choose an algorithm"))?;
+        self.device.rank(self, &suggestions)
+    }
+
+    /// By which the autotune cache knows it.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(super) fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    pub(super) fn set_algorithm(&mut self, algorithm: Algorithm) {
+        self.algorithm = algorithm;
+    }
+
     /// Algorithms that the library suggests, the most promising first.
-    fn suggestions(&self) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CublasError> {
+    fn suggestions(&self) -> Result<Vec<Algorithm>, CublasError> {
         use sys::cublasLtMatmulPreferenceAttributes_t as Preference;
-        const MOST: usize = 16;
+        const MOST: usize = 24;
         let preference = Preferred::new()?;
         preference.set(Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, WORKSPACE)?;
         let alignments = [
@@ -286,6 +297,16 @@ impl Matmul {
 
     /// Enqueues the matmul on a stream.
     pub(crate) fn enqueue(&self, stream: &CudaStream, workspace: DeviceBuffer<u8>) -> Result<(), CudaError> {
+        self.enqueue_by(&self.algorithm, stream, workspace)
+    }
+
+    /// The same by an algorithm of its own.
+    pub(super) fn enqueue_by(
+        &self,
+        algorithm: &Algorithm,
+        stream: &CudaStream,
+        workspace: DeviceBuffer<u8>,
+    ) -> Result<(), CudaError> {
         let workspace = workspace.pointer(WORKSPACE)?;
         let [alpha, beta] = &self.scales;
         let [y, x, c, out] = self.operands;
@@ -305,7 +326,7 @@ impl Matmul {
                 layout,
                 out as *mut c_void,
                 layout,
-                &self.algorithm,
+                algorithm,
                 workspace as *mut c_void,
                 WORKSPACE,
                 stream.cu_stream().cast(),

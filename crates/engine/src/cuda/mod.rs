@@ -14,6 +14,7 @@
 //! kernels/     CUDA sources: attention, LSTM, LayerNorm, read-in, read-out and loss, MLP on Hopper, Adam, Muon
 //! matmul.rs    one cuBLASLt matmul with its epilogue
 //! autotune.rs  the autotune cache: which algorithm a matmul uses
+//! step_tuning.rs  the same chosen by the time of a whole step
 //! graph.rs     launches and matmuls on several streams, enqueued or captured as a CUDA graph
 //! lowering/    operations of a plan → commands, forward and backward
 //! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
@@ -45,6 +46,7 @@ mod query_runner;
 mod runner;
 mod sampling;
 mod state_readers;
+mod step_tuning;
 mod trainer;
 
 pub use buffer::{BufferError, DType};

@@ -117,6 +117,17 @@ impl CudaTrainer {
         Ok(())
     }
 
+    /// As [`Trainer::tune`].
+    pub fn tune_in_step(&mut self) -> Result<(), CudaError> {
+        let device = self.device.clone();
+        let _preparing = device.preparing();
+        let Shape { runner, graph, _loaded: [before, after], .. } =
+            self.shape.as_mut().expect("prepared before");
+        runner.tune_in_step(&device)?;
+        *graph = runner.streams.capture([before, &runner.lowered.forward, &runner.lowered.backward, after])?;
+        Ok(())
+    }
+
     fn sampling(&self, runner: &CudaRunner, source: &str, threads: u32) -> Result<Command, CudaError> {
         let kernels = self.device.compile(&KernelSource::sampler(self.precision, source))?;
         let targets = runner.graph().targets.expect("training has targets");
@@ -212,6 +223,10 @@ impl<E: From<CudaError>> Trainer<E> for CudaTrainer {
 
     fn prepare(&mut self, points: usize, feed: &Feed) -> Result<(), E> {
         Ok(CudaTrainer::prepare(self, points, feed)?)
+    }
+
+    fn tune(&mut self) -> Result<(), E> {
+        Ok(self.tune_in_step()?)
     }
 
     /// Kernels are compiled for each number of points: over a second that the device would wait for.

@@ -216,6 +216,14 @@ fn first_above(mut low: u64, high: u64, begun: impl Fn(u64) -> bool) -> Option<u
 }
 
 impl TrainingSpec {
+    /// How many steps, from one on, have prompts as long as it.
+    pub fn steps_with_points_of(&self, step: u64) -> u64 {
+        let change = self.points.and_then(|ramp| {
+            first_above(step, self.steps, |s| ramp.at(s, self.steps) > ramp.at(step, self.steps))
+        });
+        change.unwrap_or(self.steps).saturating_sub(step)
+    }
+
     /// Learning rate at a step.
     pub fn rate_at(&self, step: u64) -> f64 {
         let share = step as f64 / self.steps as f64;
@@ -260,6 +268,15 @@ mod tests {
         assert_eq!([0, 60, 120, 999].map(|s| fast.at(s, 1000)), [5, 12, 20, 20]);
         let held = Ramp { hold: Some(0.02), ..fast };
         assert_eq!([0, 20, 70, 120, 999].map(|s| held.at(s, 1000)), [5, 5, 12, 20, 20]);
+    }
+
+    #[test]
+    fn steps_of_one_shape_are_counted() {
+        let mut spec: TrainingSpec = toml::from_str("steps = 50001").unwrap();
+        assert_eq!([0, 50_000, 50_001, 60_000].map(|step| spec.steps_with_points_of(step)), [50_001, 1, 0, 0]);
+        spec.points = Some(Ramp { start: 11, end: 41, by: Some(2), every: Some(2000), over: None, hold: None });
+        let left = [0, 1, 1999, 2000, 29_999, 30_000].map(|step| spec.steps_with_points_of(step));
+        assert_eq!(left, [2000, 1999, 1, 2000, 1, 20_001]);
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct StepReport {
     pub points: usize,
 }
 
+/// Steps of one shape from which on a device tunes itself to them: a few seconds, which fewer steps would not win back.
+const TUNED_FROM: u64 = 50_000;
+
 fn not_finite(spec: &TrainingSpec, step: u64, loss: f64, norm: f64) -> Error {
     Error::Training(format!(
         "step {step}: the loss is {loss} and the gradient norm {norm}; the last checkpoint is untouched. \
@@ -112,7 +115,12 @@ impl Trainer {
             return Ok(());
         }
         let feed = if self.on_gpu() { feed(&self.experiment, points)? } else { Feed::Host };
-        self.trainer.prepare(points, &feed)
+        self.trainer.prepare(points, &feed)?;
+        let Experiment { training, .. } = &self.experiment;
+        if training.steps_with_points_of(self.done()) >= TUNED_FROM {
+            self.trainer.tune()?;
+        }
+        Ok(())
     }
 
     fn on_gpu(&self) -> bool {
