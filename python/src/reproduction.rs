@@ -32,7 +32,7 @@ pub fn reproduce(
         let (selected, _) = reproduction.runnable(select(&only)?, !only.is_empty(), &lab)?;
         let cache = Cache::under(&cache.unwrap_or_else(|| CACHE.into()));
         let mut measuring = Measuring { lab, cache, fresh, digests: Digests::of(reproduction.models()?) };
-        Ok(measuring.run(&selected, |_, _| Ok::<(), lab::Error>(()))?.findings)
+        Ok(measuring.run(&selected, |_| true, |_, _| Ok::<(), lab::Error>(()))?.findings)
     })?;
     let about = (prompts.unwrap_or(PROMPTS) as usize, seed);
     Ok(found.into_iter().map(|inner| Findings { inner, about }).collect())

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::device::EvaluationArgs;
 use crate::error::{Error, Result};
-use crate::reproduce::Selection;
+use crate::reproduce::{Selection, Training};
 use crate::terminal;
 
 /// Where `iclab reproduce` writes when nobody says where.
@@ -65,7 +65,11 @@ pub fn run(args: &ClaimsArgs) -> Result<bool> {
         let reproduction = Reproduction::default();
         let selection = Selection::open(&reproduction, analyses::select(&[])?, false)?;
         let (not_run, recipes) = (selection.not_run.clone(), selection.recipes());
-        (selection.measure(Path::new(CACHE), false, |_, _| Ok(()))?.findings, not_run, recipes)
+        (
+            selection.measure(Path::new(CACHE), false, &mut Training::none(), |_, _| Ok(()))?.findings,
+            not_run,
+            recipes,
+        )
     };
     print(&findings, &not_run, &recipes, args.json)?;
     Ok(!args.strict || none_fails(&findings))

@@ -21,6 +21,7 @@ use crate::output::{Directory, machine_of_networks};
 use crate::{plan, progress};
 use growing::Growing;
 
+pub use networks::Training;
 pub use selection::Selection;
 
 /// Check the paper's statements and write a report
@@ -93,7 +94,7 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     let wanted = analyses::select(&args.only)?;
     args.device.apply_to_evaluation()?;
     let directory = Directory::begin(&args.out)?; // before anything is trained
-    let reproduction = args.reproduction(&wanted)?;
+    let (reproduction, mut training) = args.reproduction(&wanted)?;
     let selection = Selection::open(&reproduction, wanted, !args.only.is_empty())?;
     let mut notes: Vec<String> = reproduction.unfinished().iter().map(|run| run.to_string()).collect();
     let scope = reproduction.scope(&selection.selected, &selection.not_run, !args.only.is_empty());
@@ -118,10 +119,11 @@ pub fn run(args: &ReproduceArgs) -> Result<bool> {
     let of = |measured: &Measured| About { kept: measured.kept.clone(), ..about.clone() };
     let mut growing = Growing::begin(directory, &plan, start);
     let total = plan.analyses.len();
-    let measured = selection.measure(&args.cache, args.fresh, |measured, expected| {
+    let measured = selection.measure(&args.cache, args.fresh, &mut training, |measured, expected| {
         let running = Running { done: measured.findings.len(), of: total };
         growing.show(&measured.findings, &of(measured), running, expected)
     })?;
+    training.wait(&reproduction)?;
     let spinner = progress::spinner("drawing the report");
     growing.finish(&measured.findings, &of(&measured))?;
     spinner.finish_and_clear();

@@ -243,6 +243,27 @@ fn from_scratch_trains_what_is_asked_and_leaves_models_alone() {
     expect(&at.join("r"), &[("E2", true), ("Q6", true)]);
     assert_eq!(entries(&at.join("models/r1")), [] as [&str; 0]);
     refused_with(at, "reproduce --from-scratch --model r1=models/r1", &["--model"]);
+    // r1 and r1-fast are then one network
+    fs::write(at.join("recipes/r1-relu-fast.toml"), hardly_trained("r1-relu-fast", 20, 41, 3)).unwrap();
+    reproduce(at, &format!("{line} --only Q6,Q10,E2"));
+    assert_eq!(entries(&at.join("runs")).len(), 2);
+    expect(&at.join("r"), &[("E2", true), ("Q6", false), ("Q10", false)]);
+    let rerun = ledger(&at.join("r"))["analyses"][2]["rerun"].as_str().unwrap().to_string();
+    says(&rerun, &["--only Q10", "--model r1-fast=runs/r1-fast-", "--model r1-relu=runs/r1-relu-fast-"]);
+}
+
+#[test]
+fn from_scratch_a_training_that_fails_ends_it_and_keeps_what_was_found() {
+    let dir = with(&[]);
+    let at = dir.path();
+    fs::create_dir(at.join("recipes")).unwrap();
+    let hopeless = hardly_trained("r1-fast", 20, 41, 1).replace("rate = 1e-3", "rate = 1e30");
+    fs::write(at.join("recipes/r1-fast.toml"), hopeless).unwrap();
+    let line =
+        "reproduce --from-scratch --experiments recipes --device cpu --prompts 16 --out r --only Q6,E2";
+    says(&ended(at, line, 2).1, &["training failed", "the loss is"]);
+    reproduce(at, "--only E2 --prompts 16 --out r");
+    expect(&at.join("r"), &[("E2", true)]);
 }
 
 #[test]

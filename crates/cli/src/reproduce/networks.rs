@@ -1,14 +1,16 @@
-//! Networks that are trained before anything is measured: the miniature of `--quick`, all of them for `--from-scratch`.
+//! Networks that are trained for a reproduction: the miniature of `--quick` before anything is measured, all of them for
+//! `--from-scratch` while others that are trained already, or need not be, are measured.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use indicatif::ProgressBar;
 use lab::analyses::Analysis;
-use lab::analyses::reproduction::{PROMPTS, QUICK_PROMPTS, Reproduction, ToTrain};
+use lab::analyses::reproduction::{PROMPTS, QUICK_PROMPTS, Reproduction};
 use lab::networks::experiment::Experiment;
-use lab::networks::models::PaperNetwork;
 use lab::networks::runs;
 use lab::program::Program;
 
@@ -52,8 +54,8 @@ fn ask_to_stop(child: &Child) {
 fn ask_to_stop(_: &Child) {}
 
 impl ReproduceArgs {
-    /// What is measured on; networks that must be trained first are.
-    pub(super) fn reproduction(&self, wanted: &[&Analysis]) -> Result<Reproduction> {
+    /// What is measured on. Networks that must be trained first are; for `--from-scratch` that has only begun.
+    pub(super) fn reproduction(&self, wanted: &[&Analysis]) -> Result<(Reproduction, Training)> {
         if let Some(root) = self.models.as_ref().filter(|root| !root.is_dir()) {
             return Err(Error::content(
                 root,
@@ -80,70 +82,104 @@ impl ReproduceArgs {
         } else if self.quick {
             to_train = reproduction.missing_miniature(wanted, &self.experiments)?;
         }
-        let training = Training { runs: &self.runs, device: &self.device };
-        for (network, dir) in training.run(&to_train)? {
-            reproduction.given.push(format!("{}={}", network.name, dir.display()));
+        let mut missing: Vec<PathBuf> = Vec::new();
+        for (network, path) in to_train {
+            let dir = runs::announce(&self.runs, &Experiment::read(&path)?)?;
+            // Two names may have one recipe.
+            if runs::finished(&dir).is_none() && !missing.contains(&path) {
+                missing.push(path);
+            }
+            reproduction.awaited.push((network, dir));
         }
-        Ok(reproduction)
+        let mut training = match missing.is_empty() {
+            true => Training::none(),
+            false => Training::begin(&missing, &self.runs, &self.device, self.from_scratch)?,
+        };
+        if !self.from_scratch {
+            training.wait(&reproduction)?;
+        }
+        Ok((reproduction, training))
     }
 }
 
-/// Where and how to train.
-struct Training<'a> {
-    /// Folder of all runs.
-    runs: &'a Path,
-    /// On which device.
-    device: &'a DeviceArgs,
+/// Runs at once on a CUDA device, where others are waited for: enough that it is busy while one is prepared or evaluated, and
+/// few enough that the first are over soon.
+const AT_ONCE: &str = "3";
+
+/// `iclab train` as a process of its own, which has the devices and the way to stop. It ends with this value.
+pub struct Training {
+    /// What it says, unless it says that itself.
+    pieces: Option<ChildStderr>,
 }
 
-impl Training<'_> {
-    /// Trains what is not trained yet; returns each network with the directory of its run.
-    fn run(&self, networks: &[ToTrain]) -> Result<Vec<(&'static PaperNetwork, PathBuf)>> {
-        let mut found = Vec::new();
-        let mut missing = Vec::new();
-        for (network, path) in networks {
-            let dir = runs::directory(self.runs, &Experiment::read(path)?);
-            if runs::finished(&dir).is_none() {
-                missing.push(path);
+impl Drop for Training {
+    fn drop(&mut self) {
+        stop_training();
+    }
+}
+
+impl Training {
+    /// Nothing is trained.
+    pub fn none() -> Training {
+        Training { pieces: None }
+    }
+
+    /// Starts to train; `beside` other work, whose display is not to be disturbed.
+    fn begin(experiments: &[PathBuf], runs: &Path, device: &DeviceArgs, beside: bool) -> Result<Training> {
+        let program = Program::running().map_err(Error::file("find", "iclab"))?;
+        let mut command = program.command();
+        command.arg("train").args(experiments).arg("--runs").arg(runs).args(device.arguments());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).env(PATIENT_VARIABLE, "1");
+        if beside {
+            command.args(["--jobs", AT_ONCE]).stderr(Stdio::piped());
+        }
+        let mut child = command.spawn().map_err(Error::file("start", &program.file))?;
+        let pieces = child.stderr.take();
+        *trainer() = Some(child);
+        Ok(Training { pieces })
+    }
+
+    /// Shows what it says above a bar from now on.
+    pub fn tell(&mut self, bar: &ProgressBar) {
+        let Some(pieces) = self.pieces.take() else { return };
+        let bar = bar.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(pieces).lines().map_while(std::io::Result::ok) {
+                bar.suspend(|| eprintln!("{line}"));
             }
-            found.push((*network, dir));
+        });
+    }
+
+    /// Whether it goes on; an error where it ended before all networks were trained.
+    pub fn goes_on(&mut self, reproduction: &Reproduction) -> Result<bool> {
+        // Not under the lock while waiting: a request to stop takes the trainer away, and then ends this process.
+        let ended = match trainer().as_mut().map(Child::try_wait) {
+            None => None,
+            Some(Ok(None)) => return Ok(true),
+            Some(Ok(Some(status))) => Some(status),
+            Some(Err(error)) => return Err(Error::file("wait for", "iclab train")(error)),
+        };
+        if let Some(status) = ended {
+            *trainer() = None;
+            if status.code() == Some(INTERRUPTED.into()) {
+                let what = "training was interrupted; the same command goes on where it was";
+                return Err(Error::Interrupted(what.into()));
+            }
+            if !status.success() {
+                return Err(Error::Usage("training failed, as said above; what was trained is kept".into()));
+            }
         }
-        if !missing.is_empty() {
-            self.train(&missing)?;
-        }
-        match found.iter().find(|(_, dir)| runs::finished(dir).is_none()) {
-            None => Ok(found),
+        match reproduction.awaited.iter().find(|(_, dir)| runs::finished(dir).is_none()) {
+            None => Ok(false),
             Some((_, dir)) => Err(Error::content(dir, "is not trained to its end; the same command goes on")),
         }
     }
 
-    /// The verb `iclab train` as a process of its own: it has the display, the devices and the way to stop.
-    fn train(&self, experiments: &[&PathBuf]) -> Result<()> {
-        let program = Program::running().map_err(Error::file("find", "iclab"))?;
-        let mut command = program.command();
-        command.arg("train").args(experiments).arg("--runs").arg(self.runs).args(self.device.arguments());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).env(PATIENT_VARIABLE, "1");
-        *trainer() = Some(command.spawn().map_err(Error::file("start", &program.file))?);
-        loop {
-            // Not under the lock while waiting: a request to stop takes the trainer away, and then ends this process.
-            let done = trainer().as_mut().and_then(|child| child.try_wait().transpose());
-            match done {
-                Some(Ok(status)) => {
-                    *trainer() = None;
-                    if status.success() {
-                        return Ok(());
-                    }
-                    if status.code() == Some(INTERRUPTED.into()) {
-                        let what = "training was interrupted; the same command goes on where it was";
-                        return Err(Error::Interrupted(what.into()));
-                    }
-                    return Err(Error::Usage(
-                        "training failed, as said above; what was trained is kept".into(),
-                    ));
-                }
-                Some(Err(error)) => return Err(Error::file("wait for", &program.file)(error)),
-                None => std::thread::sleep(Duration::from_millis(50)),
-            }
+    /// Waits until it is over.
+    pub fn wait(&mut self, reproduction: &Reproduction) -> Result<()> {
+        while self.goes_on(reproduction)? {
+            std::thread::sleep(Duration::from_millis(50));
         }
+        Ok(())
     }
 }

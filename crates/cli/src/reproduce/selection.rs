@@ -10,6 +10,7 @@ use lab::analyses::reproduction::{
 use lab::analyses::{Analysis, Lab, NotRun};
 use lab::networks::pace::duration_words;
 
+use super::networks::Training;
 use crate::error::{Error, Result};
 use crate::progress::{self, LONG, PlainLines};
 
@@ -80,12 +81,13 @@ impl<'a> Selection<'a> {
         Trained::of_all(&self.selected, &self.lab)
     }
 
-    /// Runs them, or remembers; `show` sees what there is whenever there is more, and how many seconds the next analysis takes,
-    /// about.
+    /// Runs them, or remembers, each once its networks are trained; `show` sees what there is whenever there is more, and how
+    /// many seconds the next analysis takes, about.
     pub fn measure(
         self,
         cache: &Path,
         fresh: bool,
+        training: &mut Training,
         mut show: impl FnMut(&Measured, f64) -> Result<()>,
     ) -> Result<Measured> {
         let Selection { reproduction, lab, bar, selected, .. } = self;
@@ -93,7 +95,17 @@ impl<'a> Selection<'a> {
         let digests = Digests::of(reproduction.models()?);
         let mut measuring = Measuring { lab, cache: Cache::under(cache), fresh, digests };
         let mut remaining = Remaining::new(&selected);
-        let measured = measuring.run(&selected, |measured, next| {
+        training.tell(&bar);
+        let ready = |analysis: &Analysis| reproduction.is_ready(analysis);
+        let measured = measuring.run(&selected, ready, |measured, next| {
+            bar.set_position(measured.findings.len() as u64);
+            let Some(next) = next else {
+                bar.set_prefix("");
+                bar.set_message("waiting for networks that are being trained");
+                show(measured, f64::INFINITY)?;
+                // What ends between two looks is trained.
+                return training.goes_on(reproduction).map(|_| ());
+            };
             show(measured, next.seconds)?;
             let left = remaining.look(measured, next);
             if let Some(left) = left.filter(|left| *left > LONG && !std::mem::replace(&mut remaining.told, true)) {
@@ -102,7 +114,6 @@ impl<'a> Selection<'a> {
                     eprintln!("note: the analyses that are left take {time} on this machine; Ctrl-C keeps what is found")
                 });
             }
-            bar.set_position(measured.findings.len() as u64);
             bar.set_prefix(next.id);
             let left = left.map_or(String::new(), |left| format!(" ({} left)", duration_words(left)));
             bar.set_message(format!("{}{left}", next.title));

@@ -124,7 +124,8 @@ impl CudaTrainer {
         let Shape { runner, graph, _loaded: [before, after], .. } =
             self.shape.as_mut().expect("prepared before");
         runner.tune_in_step(&device)?;
-        *graph = runner.streams.capture([before, &runner.lowered.forward, &runner.lowered.backward, after])?;
+        *graph =
+            runner.streams.capture([before, &runner.lowered.forward, &runner.lowered.backward, after])?;
         Ok(())
     }
 

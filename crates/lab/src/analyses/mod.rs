@@ -91,6 +91,11 @@ impl Analysis {
     /// A row beyond the paper.
     pub const BEYOND: Analysis = Analysis::within(Chapter::Beyond);
 
+    /// Whether it may ask a network: one that it needs or, where it is there, one of their kin (`r1-…` of `r1`).
+    pub fn may_ask(&self, network: &str) -> bool {
+        self.needs.iter().any(|need| models::is_kin(network, need))
+    }
+
     const fn within(chapter: Chapter) -> Analysis {
         Analysis {
             id: "",

@@ -56,11 +56,9 @@ impl Digests {
         Digests { models, known: BTreeMap::new() }
     }
 
-    /// What the findings of an analysis follow from. Beside the networks that it needs it may ask their kin (`r1-…` of `r1`).
+    /// What the findings of an analysis follow from.
     pub fn question(&mut self, analysis: &Analysis, seed: u64, prompts: usize) -> Question {
-        let kin =
-            |name: &str, of: &str| name == of || name.strip_prefix(of).is_some_and(|r| r.starts_with('-'));
-        let asked = NETWORKS.iter().filter(|n| analysis.needs.iter().any(|need| kin(n.name, need)));
+        let asked = NETWORKS.iter().filter(|network| analysis.may_ask(network.name));
         let mut networks = BTreeMap::new();
         for network in asked {
             let known = self.known.entry(network.name);

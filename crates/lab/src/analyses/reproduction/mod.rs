@@ -12,7 +12,7 @@
 //! assert!(not_run.is_empty(), "E3 needs no network");
 //! let digests = Digests::of(reproduction.models()?);
 //! let mut measuring = Measuring { lab, cache: None, fresh: true, digests };
-//! let measured = measuring.run(&selected, |_, _| Ok::<_, lab::Error>(()))?;
+//! let measured = measuring.run(&selected, |_| true, |_, _| Ok::<_, lab::Error>(()))?;
 //! assert_eq!(measured.findings[0].analysis, "E3");
 //! # Ok::<(), lab::Error>(())
 //! ```
@@ -22,6 +22,7 @@ mod costs;
 mod measure;
 mod recipes;
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -52,6 +53,8 @@ pub struct Reproduction {
     pub root: PathBuf,
     /// Networks from elsewhere, as NAME=DIRECTORY.
     pub given: Vec<String>,
+    /// Networks that are trained meanwhile, and where; each directory has its plan already.
+    pub awaited: Vec<(&'static PaperNetwork, PathBuf)>,
     /// Prompts behind each measured value.
     pub prompts: u32,
     /// Of all random numbers.
@@ -69,6 +72,7 @@ impl Default for Reproduction {
         Reproduction {
             root: models::folder(),
             given: vec![],
+            awaited: vec![],
             prompts: PROMPTS,
             seed: 0,
             quick: false,
@@ -99,7 +103,22 @@ impl Reproduction {
         for text in &self.given {
             models.give(text)?;
         }
+        for (network, dir) in &self.awaited {
+            models.expect(network, dir)?;
+        }
         Ok(models)
+    }
+
+    /// Whether every network that an analysis may ask is trained.
+    pub fn is_ready(&self, analysis: &Analysis) -> bool {
+        let awaited = self.awaited.iter().filter(|(network, _)| analysis.may_ask(network.name));
+        awaited.into_iter().all(|(_, dir)| runs::finished(dir).is_some())
+    }
+
+    /// All networks from elsewhere, trained or not yet, as NAME=DIRECTORY.
+    fn networks_given(&self) -> Vec<String> {
+        let awaited = self.awaited.iter().map(|(network, dir)| format!("{}={}", network.name, dir.display()));
+        self.given.iter().cloned().chain(awaited).collect()
     }
 
     /// Networks from elsewhere whose training is not over.
@@ -114,7 +133,8 @@ impl Reproduction {
         Ok(lab.saying(say))
     }
 
-    /// Networks to train before some analyses are run from scratch, by the experiments in a folder.
+    /// Networks to train for running some analyses from scratch, by the experiments in a folder. R1 and its kin, which most
+    /// analyses ask, come first, then what takes longest.
     pub fn from_scratch(wanted: &[&Analysis], experiments: &Path) -> Result<Vec<ToTrain>> {
         let needed =
             |n: &&PaperNetwork| n.name != MINIATURE && wanted.iter().any(|a| a.needs.contains(&n.name));
@@ -126,7 +146,13 @@ impl Reproduction {
                 "has no experiment for any network; accepted: a folder with r1-fast.toml, … (--experiments)";
             return Err(Error::content(experiments, why));
         }
-        Ok(found)
+        let mut ranked = Vec::new();
+        for (network, path) in found {
+            let work = Experiment::read(&path)?.work()?;
+            ranked.push(((!models::is_kin(network.name, "r1"), Reverse(work as u64)), (network, path)));
+        }
+        ranked.sort_by_key(|(rank, _)| *rank);
+        Ok(ranked.into_iter().map(|(_, found)| found).collect())
     }
 
     /// The miniature, if some analyses need it and it is not there.
@@ -217,7 +243,7 @@ impl Reproduction {
         ReproductionPlan {
             command: "reproduce",
             analyses: selected.iter().map(|analysis| analysis.id).collect(),
-            models: self.given.clone(),
+            models: self.networks_given(),
             prompts: self.prompts,
             seed: self.seed,
         }
@@ -225,7 +251,8 @@ impl Reproduction {
 
     /// What must be added to `iclab reproduce --only ID` to measure the same; `root` as it was given.
     pub fn options(&self, root: Option<&Path>) -> String {
-        let mut options: String = self.given.iter().map(|model| format!(" --model {model}")).collect();
+        let mut options: String =
+            self.networks_given().iter().map(|model| format!(" --model {model}")).collect();
         options.extend(root.map(|root| format!(" --models {}", root.display())));
         if self.prompts != PROMPTS {
             options += &format!(" --prompts {}", self.prompts);
@@ -258,6 +285,73 @@ mod tests {
         let lab = Lab::new(Seed(0), of.prompts as usize);
         let (selected, not_run) = of.runnable(select(&only).unwrap(), !only.is_empty(), &lab).unwrap();
         (of.scope(&selected, &not_run, !only.is_empty()), not_run.len())
+    }
+
+    #[test]
+    fn from_scratch_trains_what_most_analyses_ask_first_and_by_fast_recipes_alone() {
+        let found = Reproduction::from_scratch(&ANALYSES, Path::new("experiments")).unwrap();
+        let names: Vec<&str> = found.iter().map(|(network, _)| network.name).collect();
+        let first = names.iter().position(|name| !models::is_kin(name, "r1")).unwrap();
+        assert!(first >= 7 && names[first..].iter().all(|name| !models::is_kin(name, "r1")), "{names:?}");
+        assert_eq!(names[first], "r8", "then what takes longest: {names:?}");
+        for (network, path) in &found {
+            let steps = Experiment::read(path).unwrap().training.steps;
+            assert!(steps <= 20_000, "{}: {steps} steps", network.name);
+        }
+    }
+
+    #[test]
+    fn an_analysis_waits_for_the_kin_of_what_it_needs() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut of = Reproduction { root: PathBuf::new(), ..Reproduction::default() };
+        for name in ["r1-fast", "r1-relu-fast", "r8-fast"] {
+            let path = Path::new("experiments").join(format!("{name}.toml"));
+            let network = models::named(name.strip_suffix("-fast").unwrap()).unwrap();
+            let dir = runs::announce(dir.path(), &Experiment::read(&path).unwrap()).unwrap();
+            of.awaited.push((network, dir));
+        }
+        let rows = select(&["E3".into(), "F3".into(), "F20".into()]).unwrap();
+        let ready =
+            |of: &Reproduction| rows.iter().filter(|a| of.is_ready(a)).map(|a| a.id).collect::<Vec<_>>();
+        assert_eq!(ready(&of), ["E3"]);
+        assert!(of.lab(|_| ()).unwrap().missing(rows[0]).is_empty(), "it will be there");
+        let ends = |k: usize| {
+            let text = r#"{"steps":1,"prompts":1,"mean_loss":1.0,"bayes_floor":null,"last_error_over_d":1.0,"errors":[]}"#;
+            std::fs::write(of.awaited[k].1.join("result.json"), text).unwrap();
+            assert!(runs::finished(&of.awaited[k].1).is_some(), "that is a result");
+        };
+        ends(0);
+        assert_eq!(ready(&of), ["E3"], "R1 with ReLU is still trained");
+        ends(1);
+        assert_eq!(ready(&of), ["F3", "E3"]);
+        ends(2);
+        assert_eq!(ready(&of), ["F3", "F20", "E3"]);
+    }
+
+    #[test]
+    fn what_can_be_measured_does_not_wait() {
+        let lab = Lab::new(Seed(0), 16);
+        let rows = select(&["E2".into(), "E3".into(), "E5".into()]).unwrap();
+        let digests = Digests::of(Models::default());
+        let mut measuring = Measuring { lab, cache: None, fresh: true, digests };
+        let (mut asked, said) = (0, std::cell::RefCell::new(Vec::new()));
+        let ready = |analysis: &Analysis| {
+            asked += usize::from(analysis.id == "E2");
+            analysis.id != "E2" || asked > 3
+        };
+        let next = |measured: &Measured, next: Option<&Analysis>| {
+            said.borrow_mut().push((measured.findings.len(), next.map(|analysis| analysis.id)));
+            Ok::<(), Error>(())
+        };
+        let measured = measuring.run(&rows, ready, next).unwrap();
+        assert_eq!(said.into_inner(), [(0, Some("E3")), (1, Some("E5")), (2, None), (2, Some("E2"))]);
+        let found: Vec<&str> = measured.findings.iter().map(|f| f.analysis.as_str()).collect();
+        assert_eq!(found, ["E2", "E3", "E5"], "in the order of the report");
+        let gives_up = |_: &Measured, next: Option<&Analysis>| match next {
+            Some(_) => Ok(()),
+            None => Err(Error::Training("it failed".into())),
+        };
+        assert!(measuring.run(&rows, |analysis| analysis.id != "E2", gives_up).is_err());
     }
 
     #[test]

@@ -81,6 +81,13 @@ impl Experiment {
         Ok(experiment)
     }
 
+    /// How much there is to compute, beside other experiments: parameters times points.
+    pub fn work(&self) -> Result<f64> {
+        let Experiment { task, training, .. } = self;
+        let parameters = self.network.build(task.dim, task.points)?.layout().len();
+        Ok(parameters as f64 * task.points as f64 * training.batch as f64 * training.steps as f64)
+    }
+
     /// Every default written out, for the plan beside the run.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("experiments are plain tables")

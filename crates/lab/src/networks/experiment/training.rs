@@ -273,8 +273,12 @@ mod tests {
     #[test]
     fn steps_of_one_shape_are_counted() {
         let mut spec: TrainingSpec = toml::from_str("steps = 50001").unwrap();
-        assert_eq!([0, 50_000, 50_001, 60_000].map(|step| spec.steps_with_points_of(step)), [50_001, 1, 0, 0]);
-        spec.points = Some(Ramp { start: 11, end: 41, by: Some(2), every: Some(2000), over: None, hold: None });
+        assert_eq!(
+            [0, 50_000, 50_001, 60_000].map(|step| spec.steps_with_points_of(step)),
+            [50_001, 1, 0, 0]
+        );
+        spec.points =
+            Some(Ramp { start: 11, end: 41, by: Some(2), every: Some(2000), over: None, hold: None });
         let left = [0, 1, 1999, 2000, 29_999, 30_000].map(|step| spec.steps_with_points_of(step));
         assert_eq!(left, [2000, 1999, 1, 2000, 1, 20_001]);
     }

@@ -34,7 +34,7 @@ use crate::probe::{self, LoadedNetwork, LoadedProbe, Options, Probed, ReadPoint}
 pub use add::{Added, Form, Source, add};
 pub(super) use card::result_text;
 pub use card::{Card, Evaluation, FileRecord};
-pub use paper::{MINIATURE, NETWORKS, PaperNetwork, named};
+pub use paper::{MINIATURE, NETWORKS, PaperNetwork, is_kin, named};
 pub use place::{VARIABLE, folder, how_to_get, looked_in};
 pub use shelf::{Shelved, card, shelf, shelved};
 
@@ -133,6 +133,13 @@ impl Models {
             return Err(Error::file("read", weights)(std::io::ErrorKind::NotFound.into()));
         }
         self.given.insert(name.to_string(), dir);
+        Ok(())
+    }
+
+    /// Takes one that is still being trained in a directory; it must be over before the network is asked.
+    pub fn expect(&mut self, network: &PaperNetwork, dir: &Path) -> Result<()> {
+        network.check_task(&read_plan(dir)?, dir)?;
+        self.given.insert(network.name.to_string(), dir.to_path_buf());
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use crate::networks::experiment::{Experiment, TaskSpec};
 use crate::networks::runs::PLAN;
 
 /// A network of the paper: analyses ask for it by name.
+#[derive(Debug)]
 pub struct PaperNetwork {
     /// `r1`, …
     pub name: &'static str,
@@ -30,6 +31,11 @@ pub const MINIATURE: &str = "miniature";
 const FAST: &str = "-fast";
 /// How the names of networks by the paper's recipe end that do not stand for their row yet: the widths of R6 are judged together.
 const PAPER: &str = "-paper";
+
+/// Whether a network of this name is another or a variant of it: `r1-relu` of `r1`.
+pub fn is_kin(name: &str, of: &str) -> bool {
+    name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
 
 impl PaperNetwork {
     /// The experiment that trains it, in minutes where there is such a recipe: what `--from-scratch` runs.

@@ -29,8 +29,10 @@ mod unfinished;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use engine::model::checkpoint::write_whole;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
 use crate::networks::devices::Device;
 use crate::networks::experiment::Experiment;
 
@@ -80,6 +82,14 @@ const DEVICE: &str = "device";
 /// The directory of an experiment under `root`.
 pub fn directory(root: &Path, experiment: &Experiment) -> PathBuf {
     root.join(format!("{}-{}", experiment.name, experiment.hash()))
+}
+
+/// Makes the directory of an experiment under `root` and writes its plan there, before anything is trained.
+pub fn announce(root: &Path, experiment: &Experiment) -> Result<PathBuf> {
+    let dir = directory(root, experiment);
+    std::fs::create_dir_all(&dir).map_err(Error::file("create", &dir))?;
+    write_whole(&dir.join(PLAN), experiment.to_toml().as_bytes())?;
+    Ok(dir)
 }
 
 /// The result of a finished run, if it is finished.
