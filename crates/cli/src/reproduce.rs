@@ -46,8 +46,8 @@ pub struct ReproduceArgs {
     /// no network of the paper is judged
     #[arg(long, conflicts_with = "from_scratch")]
     quick: bool,
-    /// Train every network first, by the experiments NAME-fast.toml (fast recipes, not the paper's), and ask those; finished runs
-    /// are used again
+    /// Train every network, by the experiments NAME-fast.toml (fast recipes, not the paper's), and ask each as soon as it is
+    /// there; finished runs are used again
     #[arg(long, conflicts_with_all = ["model", "models"])]
     from_scratch: bool,
     /// A trained network, as NAME=DIRECTORY with plan.toml and checkpoint.safetensors; may be given several times
