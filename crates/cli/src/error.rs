@@ -14,6 +14,12 @@ pub enum Error {
     /// It was asked to stop, and saved what was done; what is left, and how to go on.
     #[error("{0}")]
     Interrupted(String),
+    /// A device failed that some work was left to; which work.
+    #[error("{0}")]
+    DeviceFailed(String),
+    /// A process that did the work ended so.
+    #[error("exit code {0}")]
+    Ended(u8),
     /// Arguments that do not go together.
     #[error("{0}")]
     Usage(String),
@@ -23,6 +29,15 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// Whether a device failed: the same work may be done by another process.
+    pub fn is_of_device(&self) -> bool {
+        match self {
+            Error::DeviceFailed(_) => true,
+            Error::Lab(error) => error.is_of_device(),
+            _ => false,
+        }
+    }
+
     /// For `map_err` on file operations.
     pub fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let failed = lab::Error::file(action, path);

@@ -39,6 +39,7 @@ mod sample;
 mod shell;
 mod show;
 mod signals;
+mod supervisor;
 mod sweep;
 mod task;
 mod terminal;
@@ -111,7 +112,9 @@ enum Command {
 
 /// Runs the command line `arguments`, the first being the program's name; returns its exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
-    let found = help::command().try_get_matches_from(help::arguments(arguments));
+    let arguments: Vec<OsString> = arguments.collect();
+    supervisor::remember(&arguments);
+    let found = help::command().try_get_matches_from(help::arguments(arguments.into_iter()));
     let result = match found.and_then(|found| Cli::from_arg_matches(&found)) {
         Ok(cli) => run_command(cli.command),
         Err(error) => {
@@ -129,9 +132,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
             eprintln!("unfinished: {left}");
             signals::INTERRUPTED
         }
+        // The process that was watched has said why.
+        Err(error::Error::Ended(code)) => code,
         Err(error) => {
             eprintln!("error: {}", plain(&error.to_string()));
-            2
+            if error.is_of_device() && supervisor::is_watched() { supervisor::DEVICE_FAILED } else { 2 }
         }
     }
 }

@@ -57,9 +57,27 @@ pub fn refuse_unfinished<'a>(outcomes: impl ExactSizeIterator<Item = &'a JobOutc
     }
 }
 
+/// Passes a request to stop on to a process that this one has started: Ctrl-C on a terminal reaches both, a signal to this
+/// process alone does not. A second request does it no harm.
+#[cfg(unix)]
+pub fn ask_to_stop(child: &std::process::Child) {
+    use nix::sys::signal::{Signal, kill};
+    if let Ok(id) = i32::try_from(child.id()) {
+        let _ = kill(nix::unistd::Pid::from_raw(id), Signal::SIGTERM);
+    }
+}
+
+#[cfg(not(unix))]
+pub fn ask_to_stop(_: &std::process::Child) {}
+
 /// Whether anyone has asked to stop.
 pub fn asked() -> bool {
     REQUESTS.load(Ordering::Relaxed) > 0
+}
+
+/// Whether anyone has asked more than once.
+pub fn insisted() -> bool {
+    REQUESTS.load(Ordering::Relaxed) > 1
 }
 
 #[cfg(unix)]

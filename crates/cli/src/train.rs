@@ -12,7 +12,7 @@ use crate::device::DeviceArgs;
 use crate::error::{Error, Result};
 use crate::output::print_json;
 use crate::pool::Pool;
-use crate::signals;
+use crate::{signals, supervisor};
 
 /// Train the networks of experiments
 ///
@@ -23,7 +23,8 @@ use crate::signals;
                         iclab train experiments/r1-fast.toml --steps 2000 --seed 3\n  \
                         iclab train experiments/miniature.toml --set training.rate=3e-4 --set training.optimiser=muon\n  \
                         iclab train experiments/r1-fast.toml --seeds 4 --device cuda\n  \
-                        iclab train experiments/r?-fast.toml --device cuda --jobs 3\n\n\
+                        iclab train experiments/r?-fast.toml --device cuda --jobs 3\n  \
+                        iclab train experiments/r1.toml --device cuda --restarts 3\n\n\
                         Several runs are trained at once on a CUDA device and one after the other on the CPU.\n\
                         Ctrl-C stops after saving checkpoints; the same command goes on.\n\
                         Exit code: 0 trained, 2 an error, 130 interrupted and saved.")]
@@ -53,6 +54,11 @@ pub struct TrainArgs {
     /// Left out, the experiment's checkpoint_every counts, or else half a minute.
     #[arg(long, value_name = "TIME|STEPS")]
     checkpoint_every: Option<CheckpointEvery>,
+    /// Train in a process of its own, and start that again so often when a GPU, its driver or the system ends it
+    ///
+    /// Each time training goes on from the last checkpoints.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1000))]
+    restarts: u32,
     /// Directory of all runs
     #[arg(long, default_value = "runs")]
     runs: PathBuf,
@@ -63,6 +69,12 @@ pub struct TrainArgs {
 
 /// Runs the command.
 pub fn run(args: &TrainArgs) -> Result<()> {
+    if args.restarts > 0 && !supervisor::is_watched() {
+        return match supervisor::run(args.restarts)? {
+            0 => Ok(()),
+            code => Err(Error::Ended(code)),
+        };
+    }
     let devices = args.device.devices()?;
     let wanted = Wanted { set: args.set.clone(), steps: args.steps, seed: args.seed, seeds: args.seeds };
     let jobs = pool::jobs(&args.experiments, &wanted, &args.runs)?;
@@ -129,7 +141,10 @@ fn report(args: &TrainArgs, jobs: &[Job], mut outcomes: Vec<JobOutcome>) -> Resu
     }
     let others = if failed.len() < jobs.len() { "; the others are saved" } else { "" };
     let list = failed.join("\n  ");
-    Err(Error::Usage(format!("{} of {} runs failed{others}:\n  {list}", failed.len(), jobs.len())))
+    let what = format!("{} of {} runs failed{others}:\n  {list}", failed.len(), jobs.len());
+    let of_device =
+        |outcome: &JobOutcome| matches!(outcome, JobOutcome::Failed(error) if error.is_of_device());
+    Err(if outcomes.iter().any(of_device) { Error::DeviceFailed(what) } else { Error::Usage(what) })
 }
 
 /// An outcome among several, as JSON.

@@ -1,5 +1,6 @@
 //! What can go wrong in the lab, as a type. A message names what was given and what would be accepted.
 
+use engine::cuda::CudaError;
 use engine::names::close;
 
 /// Errors of this crate.
@@ -109,6 +110,11 @@ pub fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Str
 }
 
 impl Error {
+    /// Whether a CUDA device or its driver failed at work that it had taken on.
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Error::Cuda(CudaError::Driver { .. } | CudaError::Blas { .. }))
+    }
+
     /// For `map_err` on file operations.
     pub fn file(
         action: &'static str,

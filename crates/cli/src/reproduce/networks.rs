@@ -17,7 +17,7 @@ use lab::program::Program;
 use super::ReproduceArgs;
 use crate::device::DeviceArgs;
 use crate::error::{Error, Result};
-use crate::signals::{INTERRUPTED, PATIENT_VARIABLE};
+use crate::signals::{self, INTERRUPTED, PATIENT_VARIABLE};
 
 /// How long a request to stop waits for the trainer to save.
 const SAVING: Duration = Duration::from_secs(20);
@@ -32,7 +32,7 @@ fn trainer() -> std::sync::MutexGuard<'static, Option<Child>> {
 /// Ends with the trainer: asked to stop, it saves; runs survive being killed, too.
 pub fn stop_training() {
     let Some(mut child) = trainer().take() else { return };
-    ask_to_stop(&child);
+    signals::ask_to_stop(&child);
     let begun = Instant::now();
     while begun.elapsed() < SAVING && matches!(child.try_wait(), Ok(None)) {
         std::thread::sleep(Duration::from_millis(50));
@@ -40,18 +40,6 @@ pub fn stop_training() {
     let _ = child.kill();
     let _ = child.wait();
 }
-
-/// Ctrl-C on a terminal reaches the trainer, too; a signal to this process alone does not. A second request does it no harm.
-#[cfg(unix)]
-fn ask_to_stop(child: &Child) {
-    use nix::sys::signal::{Signal, kill};
-    if let Ok(id) = i32::try_from(child.id()) {
-        let _ = kill(nix::unistd::Pid::from_raw(id), Signal::SIGTERM);
-    }
-}
-
-#[cfg(not(unix))]
-fn ask_to_stop(_: &Child) {}
 
 impl ReproduceArgs {
     /// What is measured on. Networks that must be trained first are; for `--from-scratch` that has only begun.
