@@ -1,13 +1,14 @@
 //! One LSTM layer over all tokens, with PyTorch's gate order (input, forget, candidate, output).
 
 use super::CpuOp;
+use super::read_in::ReadInGradients;
 use crate::cpu::arena::with_scratch;
 use crate::cpu::backward::Grads;
 use crate::cpu::gemm::general::{Accumulate, Mat};
 use crate::cpu::gemm::{PackedB, product};
 use crate::cpu::simd::{L2, prefetch_row, sigmoid, tanh, vectorised};
 use crate::cpu::weight_gradients::WeightGradient;
-use crate::cpu::workspace::{Context, GroupView, KeptBuffers};
+use crate::cpu::workspace::{Buffers, Context, GroupView, KeptBuffers};
 use crate::model::ops::LstmLayer;
 use crate::model::plan::Var;
 
@@ -46,10 +47,23 @@ impl CpuOp for LstmLayer {
             let x = Mat::dense(kept.value(x), rows, width);
             WeightGradient { w, b, transposed: true, x, dout }
         };
-        vec![
-            gradient(self.w_ih, self.b_ih, self.x, self.inner),
-            gradient(self.w_hh, self.b_hh, self.previous, self.width),
-        ]
+        let recurrent = gradient(self.w_hh, self.b_hh, self.previous, self.width);
+        match self.read_in {
+            Some(_) => vec![recurrent],
+            None => vec![gradient(self.w_ih, self.b_ih, self.x, self.inner), recurrent],
+        }
+    }
+
+    fn other_gradients(&self, buffers: &Buffers, params: &[f32], dparams: &mut [f32], _: &[f32]) {
+        if let Some(read_in) = self.read_in {
+            let tokens = Mat::dense(buffers.value(read_in.x), read_in.rows, read_in.inner);
+            let dgates = Mat::dense(buffers.value(self.gates), read_in.rows, 4 * self.width);
+            ReadInGradients::new(tokens, dgates).add(self, &read_in, params, dparams);
+        }
+    }
+
+    fn passes_gradient(&self) -> bool {
+        self.read_in.is_none()
     }
 
     fn needed_by_backward(&self) -> [Option<Var>; 3] {
