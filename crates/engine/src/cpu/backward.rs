@@ -57,7 +57,7 @@ impl BackwardPass<'_> {
             add_one_by_one(dparams, again);
             let start = Instant::now();
             for (op, step) in steps(plan, stage) {
-                op.cpu().other_gradients(buffers, dparams, buffers.grad(step.dout));
+                op.cpu().other_gradients(buffers, params, dparams, buffers.grad(step.dout));
             }
             note(profile, "other gradients", start);
             done = Some(stage);

@@ -212,7 +212,7 @@ fn plan_backward(plan: &Plan, stage: &mut Stage, slots: &mut GradSlots) -> Vec<u
         let owes = op.residual().filter(|&var| normalised_next(plan, &stage.ops, index, var));
         let paid = op.residual().filter(|_| owes.is_none());
         let dresidual = paid.map_or(GradRoute::Nowhere, &mut route);
-        let dx = route(op.input());
+        let dx = if op.cpu().passes_gradient() { route(op.input()) } else { GradRoute::Nowhere };
         owed.extend(owes.map(|var| (var, dout)));
         match slots.buffers[dout].stage_local {
             true => slots.free.push(dout),

@@ -3,7 +3,7 @@
 //! Plans are built once per shape and say nothing about devices: a device decides where buffers lie, what runs together and
 //! how gradients flow back (`cpu::schedule`, `cuda::lowering`).
 
-use crate::model::ops::Op;
+use crate::model::ops::{Epilogue, Linear, Op};
 
 /// A value computed or fed in: an index into the plan's buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +105,16 @@ impl PlanBuilder {
     /// Whether the gradient of a value is kept.
     pub(crate) fn wants_grad(&self, var: Var) -> bool {
         self.plan.wants_grad[var.0]
+    }
+
+    /// The operation that was added last, if it makes `x` as a linear map of fewer values that need no gradient.
+    pub(crate) fn read_in(&self, x: Var) -> Option<Linear> {
+        match self.plan.ops.last() {
+            Some(&Op::Linear(op)) if op.out == x && op.epilogue == Epilogue::None => {
+                (op.inner < op.outer && !self.wants_grad(op.x)).then_some(op)
+            }
+            _ => None,
+        }
     }
 
     pub(crate) fn push(&mut self, op: Op) {

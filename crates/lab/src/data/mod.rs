@@ -10,6 +10,7 @@
 //! A [`Task`](prompts::Task) is an input distribution, a function class, d and n. A learner reads x₁, y₁, …, x_t, y_t, x_{t+1} and
 //! predicts y_{t+1}. [`sampling`] draws the same prompts on a CUDA device; [`npz`] exchanges them with NumPy.
 
+mod box_muller;
 pub mod functions;
 pub mod inputs;
 pub mod npz;

@@ -8,6 +8,8 @@
 use engine::hash::mix;
 pub use engine::hash::stable_id;
 
+use super::box_muller::first_normals;
+
 /// The one number from which a whole experiment follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
@@ -21,11 +23,7 @@ impl Seed {
     /// The first normal number of each of the items `first`, `first` + 1, … of a stream: as [`Draws::normal`] draws it,
     /// without the second that comes with it.
     pub(crate) fn first_normals(self, stream: &str, first: u64, out: &mut [f32]) {
-        let key = self.key(stream);
-        for (index, out) in (first..).zip(out) {
-            let [u, v, ..] = philox([0, 0, index as u32, (index >> 32) as u32], key);
-            *out = (radius(unit(u)) * libm::cos(angle(unit(v)))) as f32;
-        }
+        first_normals(self.key(stream), first, out);
     }
 
     /// Philox key of a stream: FNV-1a over the name, mixed with the seed.
@@ -98,7 +96,8 @@ impl Draws {
 }
 
 /// A word as a number in (0, 1), never 0 or 1.
-fn unit(word: u32) -> f64 {
+#[inline(always)]
+pub(super) fn unit(word: u32) -> f64 {
     (f64::from(word) + 0.5) * 2f64.powi(-32)
 }
 
@@ -113,8 +112,8 @@ fn angle(uniform: f64) -> f64 {
 }
 
 /// Philox4x32 with ten rounds.
-#[inline]
-fn philox(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
+#[inline(always)]
+pub(super) fn philox(mut c: [u32; 4], mut k: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let p0 = u64::from(c[0]) * 0xd251_1f53;
         let p1 = u64::from(c[2]) * 0xcd9e_8d57;

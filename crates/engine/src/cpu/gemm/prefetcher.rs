@@ -131,6 +131,12 @@ impl TilePrefetch {
         Self { result, rows, upcoming }
     }
 
+    /// The same without the result.
+    #[inline(always)]
+    pub fn without_result(self) -> Self {
+        Self { rows: 0, ..self }
+    }
+
     /// Issues the prefetches of a round.
     #[inline(always)]
     pub fn issue(self, round: usize) {

@@ -176,7 +176,8 @@ impl<S: Simd> Microkernel<S> for OuterTiles<'_, '_> {
             true => Side { pack_to: packed_b.as_mut_ptr(), ..Side::of(*right, 0) },
             false => Side::packed(packed_b, NR),
         };
-        let prefetches = to.prefetches(row, N, depth, upcoming, &mut Prefetcher::default());
+        // Not the result: after so many sums it is waited for less than its prefetches take.
+        let prefetches = to.prefetches(row, N, depth, upcoming, &mut Prefetcher::default()).without_result();
         for col in (0..to.cols).step_by(R * S::F32_LANES) {
             let b = b.advanced([0, col], NR);
             let packs = [N == MR && col == 0 && !a.pack_to.is_null(), !b.pack_to.is_null()];

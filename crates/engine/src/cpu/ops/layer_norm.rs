@@ -42,7 +42,7 @@ impl CpuOp for LayerNorm {
     }
 
     /// Adds up what the prompts contributed, in their order.
-    fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], _: &[f32]) {
+    fn other_gradients(&self, buffers: &Buffers, _: &[f32], dparams: &mut [f32], _: &[f32]) {
         for contribution in buffers.value(contributions(self)).chunks_exact(2 * self.width) {
             let (dgain, dbias) = contribution.split_at(self.width);
             self.gain.of_mut(dparams).iter_mut().zip(dgain).for_each(|(t, &d)| *t += d);

@@ -70,7 +70,7 @@ impl CpuOp for Linear {
     }
 
     /// Adds the gradient of the table of positions.
-    fn other_gradients(&self, _: &Buffers, dparams: &mut [f32], dout: &[f32]) {
+    fn other_gradients(&self, _: &Buffers, _: &[f32], dparams: &mut [f32], dout: &[f32]) {
         if let Epilogue::Positions { table, tokens } = self.epilogue {
             let dtable = table.of_mut(dparams);
             for prompt in dout.chunks_exact(tokens * self.outer) {

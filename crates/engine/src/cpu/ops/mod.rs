@@ -9,6 +9,7 @@ mod linear;
 mod lstm;
 mod pick;
 mod query;
+mod read_in;
 mod read_out;
 mod scores;
 mod suffix;
@@ -36,7 +37,12 @@ pub(crate) trait CpuOp {
     }
 
     /// Adds the gradients of all other parameters.
-    fn other_gradients(&self, _buffers: &Buffers, _dparams: &mut [f32], _dout: &[f32]) {}
+    fn other_gradients(&self, _buffers: &Buffers, _params: &[f32], _dparams: &mut [f32], _dout: &[f32]) {}
+
+    /// Whether the operation that makes its input gets a gradient from it.
+    fn passes_gradient(&self) -> bool {
+        true
+    }
 
     /// Values that it fills other than by a product, and how many operations later at the least: a cache line must be
     /// fetched before anything can be written there, and products have time to prefetch it.

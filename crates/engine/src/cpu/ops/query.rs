@@ -11,7 +11,7 @@ use crate::cpu::gemm::general::{Accumulate, Mat};
 use crate::cpu::gemm::product;
 use crate::cpu::gemm::small::small_matmul;
 use crate::cpu::simd::lanes::sum;
-use crate::cpu::simd::{L1, LANES, prefetch, vectorised};
+use crate::cpu::simd::{L1, prefetch_row, vectorised};
 use crate::cpu::workspace::{Context, GroupView};
 use crate::model::ops::{LstmLayer, LstmQuery, QueryAttention};
 
@@ -83,19 +83,12 @@ impl QueryAttention {
 /// Rows between the one that is prefetched and the one that is read: they lie too far apart for the hardware prefetcher.
 const PREFETCH_DISTANCE: usize = 8;
 
-/// Prefetches the values of a row from `from` on.
-#[inline(always)]
-fn prefetch_row(x: &[f32], from: usize, size: usize) {
-    let row = x.as_ptr().wrapping_add(from);
-    (0..size).step_by(LANES).for_each(|i| prefetch::<L1>(row.wrapping_add(i)));
-}
-
 vectorised! {
     /// scores`[i]` = q`[i]`·k`[i]`, of each query with its own key.
     fn own_scores[simd](scores: &mut [f32], q: &[f32], k: &[f32], sizes: [usize; 4]) -> () {
         let [n, size, row, pad] = sizes;
         for i in 0..n {
-            prefetch_row(k, (i + PREFETCH_DISTANCE) * row, size);
+            prefetch_row::<L1>(k, (i + PREFETCH_DISTANCE) * row, size);
             let (q, k) = (&q[i * row..][..size], &k[i * row..][..size]);
             scores[i * pad] = sum!(simd, |q, k| q * k);
         }
@@ -105,7 +98,7 @@ vectorised! {
     fn own_values(out: &mut [f32], weights: &[f32], v: &[f32], sizes: [usize; 5]) -> () {
         let [n, size, row, pad, width] = sizes;
         for i in 0..n {
-            prefetch_row(v, (i + PREFETCH_DISTANCE) * row, size);
+            prefetch_row::<L1>(v, (i + PREFETCH_DISTANCE) * row, size);
             let weight = weights[i * pad];
             let (out, v) = (&mut out[i * width..][..size], &v[i * row..][..size]);
             for (o, &v) in out.iter_mut().zip(v) {

@@ -39,7 +39,7 @@ impl CpuOp for ReadOut {
         }
     }
 
-    fn other_gradients(&self, buffers: &Buffers, dparams: &mut [f32], dout: &[f32]) {
+    fn other_gradients(&self, buffers: &Buffers, _: &[f32], dparams: &mut [f32], dout: &[f32]) {
         self.bias.of_mut(dparams)[0] += total(dout);
         let dw = self.w.of_mut(dparams);
         let prompts = buffers.value(self.x).chunks_exact(self.tokens * self.width);

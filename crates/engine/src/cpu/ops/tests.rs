@@ -29,8 +29,18 @@ impl Trial {
         params_len: usize,
         build: impl FnOnce(&mut PlanBuilder, Var) -> Var,
     ) -> Self {
+        Self::with_input(input_len, true, out_len, params_len, build)
+    }
+
+    fn with_input(
+        input_len: usize,
+        wants_grad: bool,
+        out_len: usize,
+        params_len: usize,
+        build: impl FnOnce(&mut PlanBuilder, Var) -> Var,
+    ) -> Self {
         let mut plan = PlanBuilder::new(Mode::Train, [1, 1]);
-        let input = plan.input(input_len, true);
+        let input = plan.input(input_len, wants_grad);
         let out = build(&mut plan, input);
         let targets = plan.input(out_len, false);
         let loss = MeanSquare::add(&mut plan, out, targets);
@@ -58,11 +68,15 @@ impl Trial {
         exact / p.len() as f64
     }
 
-    fn check(&self, name: &str) {
+    fn random_input(&self) -> Vec<f32> {
         let random = SplitMix::new(4);
+        (0..self.plan.len_of(self.input) as u64).map(|i| random.normal("input", i)).collect()
+    }
+
+    /// Gradients of parameters and of the input, where it wants one.
+    fn gradients(&self) -> (Vec<f32>, Vec<f32>) {
         let mut buffers = Buffers::new(&self.schedule);
-        let len = buffers.value(self.input).len();
-        let input: Vec<f32> = (0..len as u64).map(|i| random.normal("input", i)).collect();
+        let input = self.random_input();
         let mut dparams = vec![0.0; self.params.len()];
         self.forward(&mut buffers, &input, &self.params);
         buffers.grad_mut(self.schedule.grad_of[self.loss.0].expect("loss"))[0] = 1.0;
@@ -70,7 +84,15 @@ impl Trial {
         let (params, buffers_mut, profile) = (&self.params, &mut buffers, &mut None);
         let pass = BackwardPass { plan, schedule, buffers: buffers_mut, params, packed, profile };
         pass.run(&mut dparams);
-        let dinput = buffers.grad(self.schedule.grad_of[self.input.0].expect("input")).to_vec();
+        let dinput =
+            self.schedule.grad_of[self.input.0].map_or(Vec::new(), |slot| buffers.grad(slot).to_vec());
+        (dparams, dinput)
+    }
+
+    fn check(&self, name: &str) {
+        let (mut buffers, input) = (Buffers::new(&self.schedule), self.random_input());
+        let (dparams, dinput) = self.gradients();
+        assert_eq!(dinput.is_empty(), !self.plan.wants_grad[self.input.0], "{name}");
         let differ = |analytic: &[f32], what: &str, loss: &mut dyn FnMut(usize, f32) -> f64| {
             let largest = analytic.iter().fold(0.0f32, |m, g| m.max(g.abs()));
             assert!(analytic.is_empty() || largest > 1e-4, "{name}: no gradient of the {what}");
@@ -202,6 +224,29 @@ fn lstm_layer() {
         LstmLayer::add(plan, x, params, [2, 5, inner, width]).out
     })
     .check("LSTM layer");
+}
+
+/// The same gradients by the shorter way as by the layer's own, for a read-in stored either way.
+#[test]
+fn lstm_layer_after_a_read_in() {
+    let (features, inner, width) = (2, 3, 4);
+    let params = [param(0, 48), param(48, 64), param(112, 16), param(128, 16)];
+    let read_in = [param(144, 6), param(150, 3)];
+    for transposed in [false, true] {
+        let trial = |wants_grad| {
+            Trial::with_input(2 * 5 * features, wants_grad, 2 * 5 * width, 153, |plan, tokens| {
+                let (x, sizes) = (plan.result(2 * 5 * inner), [2 * 5, features, inner]);
+                Linear::add(plan, tokens, read_in, transposed, sizes, Epilogue::None, x);
+                let layer = LstmLayer::add(plan, x, params, [2, 5, inner, width]);
+                assert_eq!(layer.read_in.is_some(), !wants_grad);
+                layer.out
+            })
+        };
+        trial(false).check(&format!("LSTM layer after a read-in, transposed {transposed}"));
+        let [short, long] = [false, true].map(|wants_grad| trial(wants_grad).gradients().0);
+        let error = short.iter().zip(&long).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+        assert!(error < 1e-6, "transposed {transposed}: off by {error}");
+    }
 }
 
 #[test]

@@ -59,6 +59,13 @@ pub(crate) fn prefetch<const CACHE: i32>(value: *const f32) {
     let _ = value;
 }
 
+/// Prefetches `len` values from `from` on; they need not exist.
+#[inline(always)]
+pub(crate) fn prefetch_row<const CACHE: i32>(values: &[f32], from: usize, len: usize) {
+    let row = values.as_ptr().wrapping_add(from);
+    (0..len).step_by(LANES).for_each(|i| prefetch::<CACHE>(row.wrapping_add(i)));
+}
+
 /// e^x, accurate to about 1e-7 relative; saturates at e^±87 and passes NaN on.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {

@@ -1,7 +1,7 @@
 //! One LSTM layer over all tokens, with PyTorch's gate order (input, forget, candidate, output); and one step of it for
 //! single queries after a shared prefix.
 
-use super::{Op, WeightMatrix};
+use super::{Linear, Op, WeightMatrix};
 use crate::model::parameters::Param;
 use crate::model::plan::{PlanBuilder, Var};
 
@@ -34,6 +34,9 @@ pub struct LstmLayer {
     pub inner: usize,
     /// Width of h.
     pub width: usize,
+    /// The linear map that makes x of values without a gradient, if one does. All its gradients, and those of w_ih,
+    /// follow from the gates' gradients and these values.
+    pub read_in: Option<Linear>,
 }
 
 impl LstmLayer {
@@ -49,7 +52,23 @@ impl LstmLayer {
         let gates = plan.temporary("gates", rows * 4 * width);
         let cells = plan.saved_for_backward(rows * width);
         let previous = plan.temporary("previous", rows * width);
-        let op = Self { x, w_ih, w_hh, b_ih, b_hh, out, gates, cells, previous, batch, tokens, inner, width };
+        let read_in = plan.read_in(x);
+        let op = Self {
+            x,
+            w_ih,
+            w_hh,
+            b_ih,
+            b_hh,
+            out,
+            gates,
+            cells,
+            previous,
+            batch,
+            tokens,
+            inner,
+            width,
+            read_in,
+        };
         plan.push(Op::LstmLayer(op));
         op
     }
