@@ -55,8 +55,8 @@ impl Timing {
     }
 }
 
-/// Times steps of an experiment on a device, which makes ready for as many as the experiment has: of the whole task from the first step on, since the end of a curriculum is
-/// where the time goes.
+/// Times steps of an experiment on a device, which makes ready for as many as the experiment has: of the whole task from the
+/// first step on, since the end of a curriculum is where the time goes.
 pub fn time_steps(
     device: &Device,
     experiment: &Experiment,

@@ -44,22 +44,19 @@ impl AutotuneCache {
         self.known.lock().unwrap_or_else(|e| e.into_inner()).get(key).copied()
     }
 
+    /// The algorithm that makes a whole step shortest, if that was looked for. It is another entry, so that trainings that do
+    /// not look for it keep their bits.
+    pub(crate) fn get_in_step(&self, key: &str) -> Option<Algorithm> {
+        self.get(&in_step(key))
+    }
+
+    pub(crate) fn insert_in_step(&self, key: &str, algorithm: Algorithm) {
+        self.insert(&in_step(key), algorithm);
+    }
+
     pub(crate) fn insert(&self, key: &str, algorithm: Algorithm) {
-        self.insert_all([(key.to_string(), algorithm)]);
-    }
-
-    /// Whether the algorithm of a matmul was chosen by the time of a whole step.
-    pub(crate) fn is_tuned_in_step(&self, key: &str) -> bool {
-        self.get(&in_step(key)).is_some()
-    }
-
-    pub(crate) fn insert_tuned_in_step(&self, key: &str, algorithm: Algorithm) {
-        self.insert_all([(key.to_string(), algorithm), (in_step(key), algorithm)]);
-    }
-
-    fn insert_all<const N: usize>(&self, entries: [(String, Algorithm); N]) {
         let mut known = self.known.lock().unwrap_or_else(|e| e.into_inner());
-        known.extend(entries);
+        known.insert(key.to_string(), algorithm);
         if let Some(path) = &self.path {
             let text: String = known.iter().map(|(key, algorithm)| line(key, algorithm)).collect();
             // A cache that cannot be written only costs time.
@@ -69,7 +66,7 @@ impl AutotuneCache {
     }
 }
 
-/// The entry beside a matmul's own that says how its algorithm was chosen.
+/// The entry beside a matmul's own for what is fastest within a step.
 fn in_step(key: &str) -> String {
     format!("{key} in a step")
 }

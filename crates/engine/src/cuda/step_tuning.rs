@@ -19,18 +19,26 @@ const WORTH: f64 = 0.002;
 
 impl CudaRunner {
     /// Tries the fastest algorithms of every matmul within forward and backward as they run in training, and keeps what
-    /// shortens that; once per device.
+    /// shortens that; what was found before on this device is taken.
     pub(super) fn tune_in_step(&mut self, device: &Device) -> Result<(), CudaError> {
-        let keys = self.matmul_keys();
-        let new = |key: &String| !device.autotune.is_tuned_in_step(key);
+        let mut unknown = Vec::new();
+        for key in self.matmul_keys() {
+            match device.autotune.get_in_step(&key) {
+                Some(data) => self.choose(&key, Algorithm { data }),
+                None => unknown.push(key),
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
         let mut graph = self.captured()?;
-        for key in keys.into_iter().filter(new) {
-            let (kept, ranked) = {
+        for key in unknown {
+            let (first, ranked) = {
                 let matmul = self.matmuls_of(&key).next().expect("a key of this network");
                 (matmul.algorithm(), matmul.ranked()?)
             };
-            let mut chosen = kept;
-            for candidate in ranked.into_iter().take(CANDIDATES).filter(|other| other.data != kept.data) {
+            let mut chosen = first;
+            for candidate in ranked.into_iter().take(CANDIDATES).filter(|other| other.data != first.data) {
                 self.choose(&key, candidate);
                 let other = self.captured()?;
                 if self.is_faster(&other, &graph)? {
@@ -38,7 +46,7 @@ impl CudaRunner {
                 }
             }
             self.choose(&key, chosen);
-            device.autotune.insert_tuned_in_step(&key, chosen.data);
+            device.autotune.insert_in_step(&key, chosen.data);
         }
         Ok(())
     }

@@ -216,12 +216,12 @@ fn first_above(mut low: u64, high: u64, begun: impl Fn(u64) -> bool) -> Option<u
 }
 
 impl TrainingSpec {
-    /// How many steps, from one on, have prompts as long as it.
-    pub fn steps_with_points_of(&self, step: u64) -> u64 {
-        let change = self.points.and_then(|ramp| {
-            first_above(step, self.steps, |s| ramp.at(s, self.steps) > ramp.at(step, self.steps))
-        });
-        change.unwrap_or(self.steps).saturating_sub(step)
+    /// How many of all steps have prompts of so many points, where the curriculum comes to that number.
+    pub fn steps_with_points(&self, points: usize) -> u64 {
+        let Some(ramp) = self.points else { return self.steps };
+        let first = |beyond: usize| first_above(0, self.steps, |s| ramp.at(s, self.steps) >= beyond);
+        let [first, end] = [points, points + 1].map(|beyond| first(beyond).unwrap_or(self.steps));
+        end - first
     }
 
     /// Learning rate at a step.
@@ -273,14 +273,21 @@ mod tests {
     #[test]
     fn steps_of_one_shape_are_counted() {
         let mut spec: TrainingSpec = toml::from_str("steps = 50001").unwrap();
+        assert_eq!(spec.steps_with_points(41), 50_001);
+        let by = Ramp { start: 11, end: 41, by: Some(2), every: Some(2000), over: None, hold: None };
+        let over = Ramp { by: None, every: None, over: Some(0.3), hold: Some(0.1), ..by };
+        for ramp in [by, over] {
+            spec.points = Some(ramp);
+            for points in (11..=41).step_by(2) {
+                let counted = (0..spec.steps).filter(|&step| ramp.at(step, spec.steps) == points).count();
+                assert_eq!(spec.steps_with_points(points), counted as u64, "{ramp:?} {points}");
+            }
+        }
         assert_eq!(
-            [0, 50_000, 50_001, 60_000].map(|step| spec.steps_with_points_of(step)),
-            [50_001, 1, 0, 0]
+            [11, 41]
+                .map(|points| TrainingSpec { points: Some(by), ..spec.clone() }.steps_with_points(points)),
+            [2000, 20_001]
         );
-        spec.points =
-            Some(Ramp { start: 11, end: 41, by: Some(2), every: Some(2000), over: None, hold: None });
-        let left = [0, 1, 1999, 2000, 29_999, 30_000].map(|step| spec.steps_with_points_of(step));
-        assert_eq!(left, [2000, 1999, 1, 2000, 1, 20_001]);
     }
 
     #[test]

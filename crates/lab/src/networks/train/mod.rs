@@ -116,8 +116,8 @@ impl Trainer {
         }
         let feed = if self.on_gpu() { feed(&self.experiment, points)? } else { Feed::Host };
         self.trainer.prepare(points, &feed)?;
-        let Experiment { training, .. } = &self.experiment;
-        if training.steps_with_points_of(self.done()) >= TUNED_FROM {
+        // Of all steps and not of those that are left: a run that was interrupted goes on with the same bits.
+        if self.experiment.training.steps_with_points(points) >= TUNED_FROM {
             self.trainer.tune()?;
         }
         Ok(())
