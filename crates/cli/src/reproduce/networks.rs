@@ -98,6 +98,8 @@ const AT_ONCE: &str = "3";
 pub struct Training {
     /// What it says, unless it says that itself.
     pieces: Option<ChildStderr>,
+    /// Whether its end has not been seen yet.
+    running: bool,
 }
 
 impl Drop for Training {
@@ -109,7 +111,7 @@ impl Drop for Training {
 impl Training {
     /// Nothing is trained.
     pub fn none() -> Training {
-        Training { pieces: None }
+        Training { pieces: None, running: false }
     }
 
     /// Starts to train; `beside` other work, whose display is not to be disturbed.
@@ -124,7 +126,7 @@ impl Training {
         let mut child = command.spawn().map_err(Error::file("start", &program.file))?;
         let pieces = child.stderr.take();
         *trainer() = Some(child);
-        Ok(Training { pieces })
+        Ok(Training { pieces, running: true })
     }
 
     /// Shows what it says above a bar from now on.
@@ -140,15 +142,15 @@ impl Training {
 
     /// Whether it goes on; an error where it ended before all networks were trained.
     pub fn goes_on(&mut self, reproduction: &Reproduction) -> Result<bool> {
-        // Not under the lock while waiting: a request to stop takes the trainer away, and then ends this process.
-        let ended = match trainer().as_mut().map(Child::try_wait) {
-            None => None,
-            Some(Ok(None)) => return Ok(true),
-            Some(Ok(Some(status))) => Some(status),
-            Some(Err(error)) => return Err(Error::file("wait for", "iclab train")(error)),
-        };
-        if let Some(status) = ended {
+        if self.running {
+            let ended = match trainer().as_mut().map(Child::try_wait) {
+                // A request to stop has taken the trainer away, waits for it, and then ends this process.
+                None => return Ok(true),
+                Some(ended) => ended.map_err(Error::file("wait for", "iclab train"))?,
+            };
+            let Some(status) = ended else { return Ok(true) };
             *trainer() = None;
+            self.running = false;
             if status.code() == Some(INTERRUPTED.into()) {
                 let what = "training was interrupted; the same command goes on where it was";
                 return Err(Error::Interrupted(what.into()));
