@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn steps_of_one_shape_are_counted() {
-        let mut spec: TrainingSpec = toml::from_str("steps = 50001").unwrap();
+        let mut spec: TrainingSpec = toml::from_str("steps = 50001\nbatch = 1\nrate = 1e-3").unwrap();
         assert_eq!(spec.steps_with_points(41), 50_001);
         let by = Ramp { start: 11, end: 41, by: Some(2), every: Some(2000), over: None, hold: None };
         let over = Ramp { by: None, every: None, over: Some(0.3), hold: Some(0.1), ..by };
