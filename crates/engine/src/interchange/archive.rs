@@ -4,7 +4,9 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use zip::ZipArchive;
-use zip::result::ZipError;
+use zip::read::Config;
+use zip::result::{ZipError, ZipResult};
+use zip::unstable::read::ZipIterable;
 
 use super::error::{InterchangeError, short};
 use super::pickle;
@@ -15,6 +17,16 @@ const SLACK: u64 = 1 << 20;
 const GROWTH: u64 = 4;
 /// The beginning of a checkpoint from before PyTorch 1.6: a pickle of its magic number.
 const LEGACY: [u8; 5] = [0x80, 0x02, 0x8a, 0x0a, 0x6c];
+
+/// Opens a zip archive whose directory is whole.
+///
+/// `ZipArchive` reserves a table for as many members as the archive claims, over a hundred bytes for every byte of a hostile file;
+/// walking through the directory first costs nothing and ends at the first member that is not there.
+pub fn open_zip<R: Read + Seek>(mut reader: R) -> ZipResult<ZipArchive<R>> {
+    let mut directory = ZipIterable::try_new(&mut reader, Config::default())?;
+    directory.files()?.try_for_each(|member| member.map(|_| ()))?;
+    ZipArchive::new(reader)
+}
 
 /// An open archive.
 pub(super) struct Archive<R> {
@@ -45,7 +57,7 @@ impl<R: Read + Seek> Archive<R> {
             let reason = "it is no PyTorch checkpoint: the zip archive that torch.save writes begins with PK";
             return Err(format(reason.into()));
         }
-        let zip = ZipArchive::new(reader).map_err(|error| format(damage(error)))?;
+        let zip = open_zip(reader).map_err(|error| format(damage(error)))?;
         const PICKLE: &str = "data.pkl";
         let mut folder: Option<String> = None;
         for name in zip.file_names() {

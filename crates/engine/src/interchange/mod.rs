@@ -21,6 +21,7 @@ use std::path::Path;
 
 use safetensors::SafeTensors;
 
+pub use archive::open_zip;
 pub use config::{Architecture, NETWORK, network_from_json, network_to_json};
 pub use error::InterchangeError;
 pub use names::DEFAULT_HEADS;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
 
+use engine::interchange::open_zip;
 use ndarray::{Array, Array1, ArrayD, ArrayViewD, Dimension, Ix1, Ix2, Ix3};
 use ndarray_npy::npy::header::Header;
 use ndarray_npy::{ReadNpyExt, ReadableElement, WriteNpyError, WriteNpyExt};
@@ -37,7 +38,7 @@ impl<'a> Reader<'a> {
     pub fn open(path: &'a Path) -> Result<Reader<'a>> {
         let file = File::open(path).map_err(Error::file("read", path))?;
         let length = file.metadata().map_err(Error::file("read", path))?.len();
-        let zip = ZipArchive::new(file).map_err(|e| {
+        let zip = open_zip(file).map_err(|e| {
             Error::content(path, format!("not a readable .npz file ({e}); accepted: what numpy.savez writes"))
         })?;
         Ok(Reader { path, zip, most: length.saturating_mul(GROWTH).clamp(SMALL, LARGEST) })
