@@ -1,10 +1,10 @@
 //! N10: where in a network do the labels live? Its activations are replaced by those of the same prompt with other labels.
 //!
-//! The bounds were written on 2026-11-17, after a first look at R1 of another recipe; R2, R3 and R4 had not been asked, and three of
-//! the four seeds not been trained as they are now.
+//! The bounds were written on 2026-11-17, after a first look at R1 of another recipe; R2, R3 and R4 had not been asked, R5 and three
+//! of the four seeds not trained.
 
 use crate::analyses::kit::prelude::*;
-use crate::analyses::kit::setting::{NOISY, ONE_HEAD, SKEWED};
+use crate::analyses::kit::setting::{DEEP, NOISY, ONE_HEAD, SKEWED};
 use crate::patching::{Donor, Maps, PATCHED, Patched, Place};
 use crate::stats::over_runs;
 
@@ -19,7 +19,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               tokens or the query, and the rest is computed from there. The answer goes to that of the other labels as far as \
               those tokens hold what was read of them. The theorem's construction builds its matrix from the inputs and reads \
               the labels at the end: it would keep them in the y tokens up to its last layers.",
-    needs: &["r1", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4", "r2", "r3", "r4"],
+    needs: &["r1", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4", "r2", "r3", "r4", "r5"],
     cost: Cost::Minutes,
     run,
     ..Analysis::BEYOND
@@ -39,7 +39,7 @@ struct Asked {
     networks: &'static [&'static str],
 }
 
-static ASKED: [Asked; 5] = [
+static ASKED: [Asked; 6] = [
     Asked { name: "r1", words: "R1", data: ISOTROPIC.data, networks: &["r1"] },
     Asked {
         name: "r1-muon",
@@ -50,6 +50,7 @@ static ASKED: [Asked; 5] = [
     Asked { name: "r2", words: "R2", data: SKEWED.data, networks: &["r2"] },
     Asked { name: "r3", words: "R3", data: NOISY.data, networks: &["r3"] },
     Asked { name: "r4", words: "R4", data: ONE_HEAD.data, networks: &["r4"] },
+    Asked { name: "r5", words: "R5, 24 layers", data: DEEP.data, networks: &["r5"] },
 ];
 
 impl Asked {
