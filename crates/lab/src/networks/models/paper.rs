@@ -29,8 +29,6 @@ pub struct PaperNetwork {
 pub const MINIATURE: &str = "miniature";
 /// How the names of fast experiments end, and of networks by them that lie beside the paper's own.
 const FAST: &str = "-fast";
-/// How the names of networks by the paper's recipe end that do not stand for their row yet: the widths of R6 are judged together.
-const PAPER: &str = "-paper";
 
 /// Whether a network of this name is another or a variant of it: `r1-relu` of `r1`.
 pub fn is_kin(name: &str, of: &str) -> bool {
@@ -40,10 +38,9 @@ pub fn is_kin(name: &str, of: &str) -> bool {
 impl PaperNetwork {
     /// The experiment that trains it, in minutes where there is such a recipe: what `--from-scratch` runs.
     pub fn experiment(&self) -> String {
-        match (self.name.strip_suffix(FAST), self.name.strip_suffix(PAPER)) {
-            (_, Some(name)) => name.to_string(),
-            (None, None) if self.name != MINIATURE => format!("{}{FAST}", self.name),
-            _ => self.name.to_string(),
+        match self.name.ends_with(FAST) || self.name == MINIATURE {
+            true => self.name.to_string(),
+            false => format!("{}{FAST}", self.name),
         }
     }
 
@@ -97,7 +94,6 @@ pub const NETWORKS: &[PaperNetwork] = &[
     isotropic("r4-fast", "r4 by the fast recipe, with Muon"),
     isotropic("r5", "Transformer of 24 layers and 8 heads"),
     isotropic("r6-8", "Transformer of 1 head, 8 wide"),
-    isotropic("r6-8-paper", "r6-8 by the paper's recipe"),
     isotropic("r6-16", "Transformer of 1 head, 16 wide"),
     isotropic("r6-32", "Transformer of 1 head, 32 wide"),
     isotropic("r6-64", "Transformer of 1 head, 64 wide"),
