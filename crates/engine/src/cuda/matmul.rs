@@ -16,6 +16,7 @@ use cudarc::cublaslt::sys::{
 use cudarc::driver::CudaStream;
 
 use super::Precision;
+use super::algorithm::is_trusted;
 use super::buffer::{DType, DeviceBuffer, Pointer, StorageBuffer};
 use super::device::Device;
 use super::error::{CudaError, blas};
@@ -218,8 +219,10 @@ impl Matmul {
     /// The fastest of the library's suggestions, by timing; it is kept in the autotune cache, so that the next run
     /// computes the same bits.
     fn tune(&mut self) -> Result<(), CudaError> {
-        if let Some(data) = self.device.autotune.get(&self.key) {
-            self.algorithm = Algorithm { data };
+        // Kept by an earlier version it may be one that is not used any more.
+        let known = self.device.autotune.get(&self.key).map(|data| Algorithm { data });
+        if let Some(known) = known.filter(is_trusted) {
+            self.algorithm = known;
             return Ok(());
         }
         let Some(&fastest) = self.ranked()?.first() else {
@@ -287,7 +290,7 @@ impl Matmul {
         // SAFETY: the library has written the first `count` results.
         let found = found[..count as usize].iter().map(|result| unsafe { result.assume_init_ref() });
         let usable = found.filter(|result| result.state == Status::CUBLAS_STATUS_SUCCESS);
-        Ok(usable.map(|result| result.algo).collect())
+        Ok(usable.map(|result| result.algo).filter(is_trusted).collect())
     }
 
     /// Of y, x, c and out: bytes that each pointer is a multiple of, up to 256.

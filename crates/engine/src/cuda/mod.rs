@@ -13,6 +13,7 @@
 //! compiler.rs  kernels → NVRTC → cubin, cached on disk
 //! kernels/     CUDA sources: attention, LSTM, LayerNorm, read-in, read-out and loss, MLP on Hopper, Adam, Muon
 //! matmul.rs    one cuBLASLt matmul with its epilogue
+//! algorithm.rs which of the library's algorithms are used at all
 //! autotune.rs  the autotune cache: which algorithm a matmul uses
 //! step_tuning.rs  the same chosen by the time of a whole step
 //! graph.rs     launches and matmuls on several streams, enqueued or captured as a CUDA graph
@@ -27,6 +28,7 @@
 //! checks/      that all of this computes what the CPU computes
 //! ```
 
+mod algorithm;
 mod autotune;
 mod buffer;
 pub mod checks;

@@ -3,6 +3,7 @@
 use cudarc::cublaslt::sys::cublasLtMatmulAlgo_t as Algorithm;
 use cudarc::driver::CudaGraph;
 
+use super::algorithm::is_trusted;
 use super::device::Device;
 use super::error::{CudaError, driver};
 use super::graph::Work;
@@ -23,8 +24,8 @@ impl CudaRunner {
     pub(super) fn tune_in_step(&mut self, device: &Device) -> Result<(), CudaError> {
         let mut unknown = Vec::new();
         for key in self.matmul_keys() {
-            match device.autotune.get_in_step(&key) {
-                Some(data) => self.choose(&key, Algorithm { data }),
+            match device.autotune.get_in_step(&key).map(|data| Algorithm { data }).filter(is_trusted) {
+                Some(known) => self.choose(&key, known),
                 None => unknown.push(key),
             }
         }
