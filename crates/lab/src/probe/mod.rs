@@ -180,8 +180,11 @@ impl Learner for Probed {
 
     fn trajectory(&self, prompts: &Prompts, steps: &Steps) -> Result<Trajectory> {
         self.check(prompts, steps)?;
-        let found =
-            evaluation::on_cuda(|device, precision| self.trajectory_on(device, precision, prompts, steps))?;
+        let tokens = prompts.count() * (2 * prompts.points() - 1);
+        let multiply_adds = self.weights.params().len() as f64 * tokens as f64;
+        let found = evaluation::on_cuda_if_worth(multiply_adds, |device, precision| {
+            self.trajectory_on(device, precision, prompts, steps)
+        })?;
         let values = found.map_or_else(|| self.trajectory_on_cores(prompts, steps), Ok)?;
         Trajectory::new(self.id(), Unit::Layer, steps.clone(), values, prompts)
     }

@@ -146,10 +146,17 @@ impl Reproduction {
                 "has no experiment for any network; accepted: a folder with r1-fast.toml, … (--experiments)";
             return Err(Error::content(experiments, why));
         }
+        let read = |(_, path): &ToTrain| Experiment::read(path);
+        let experiments = found.iter().map(read).collect::<Result<Vec<Experiment>>>()?;
         let mut ranked = Vec::new();
-        for (network, path) in found {
-            let work = Experiment::read(&path)?.work()?;
-            ranked.push(((!models::is_kin(network.name, "r1"), Reverse(work as u64)), (network, path)));
+        for ((network, _), experiment) in found.iter().zip(&experiments) {
+            // A training that keeps checkpoints on its way serves those, too, who ask for its end alone.
+            let covering = |other: &&Experiment| other.covers(experiment);
+            let most = experiments.iter().filter(covering).max_by_key(|other| other.training.keep);
+            let at = most.and_then(|most| experiments.iter().position(|other| other == most));
+            let path = &found[at.expect("it covers itself")].1;
+            let work = experiment.work()?;
+            ranked.push(((!models::is_kin(network.name, "r1"), Reverse(work as u64)), (*network, path.clone())));
         }
         ranked.sort_by_key(|(rank, _)| *rank);
         Ok(ranked.into_iter().map(|(_, found)| found).collect())
@@ -298,6 +305,10 @@ mod tests {
             let steps = Experiment::read(path).unwrap().training.steps;
             assert!(steps <= 20_000, "{}: {steps} steps", network.name);
         }
+        let of = |name: &str| &found.iter().find(|(network, _)| network.name == name).unwrap().1;
+        assert!(of("r1-along").ends_with("r1-along-fast.toml"));
+        assert_eq!([of("r1"), of("r1-fast")], [of("r1-along"); 2], "one training, whose end they ask for");
+        assert!(of("r1-seed1").ends_with("r1-seed1-fast.toml"), "another seed");
     }
 
     #[test]

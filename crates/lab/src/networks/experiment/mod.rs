@@ -88,6 +88,13 @@ impl Experiment {
         Ok(parameters as f64 * task.points as f64 * training.batch as f64 * training.steps as f64)
     }
 
+    /// Whether it trains as another does and keeps all that the other keeps on the way: then its run is the other's, too.
+    pub fn covers(&self, other: &Experiment) -> bool {
+        let mut like = Experiment { name: self.name.clone(), about: self.about.clone(), ..other.clone() };
+        like.training.keep = self.training.keep;
+        *self == like && (other.training.keep == 0 || other.training.keep == self.training.keep)
+    }
+
     /// Every default written out, for the plan beside the run.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("experiments are plain tables")
