@@ -123,13 +123,14 @@ const REPEATS: usize = 10;
 const WARM_UP_MS: f32 = 40.0;
 
 impl Device {
-    /// The algorithms that can run a matmul, the fastest first. They are timed in turns: a clock that rises, or other work
-    /// that comes and goes, meets all of them alike.
+    /// The algorithms that can run a matmul, the fastest first. Nothing else of this process runs meanwhile, and they are timed in
+    /// turns: a clock that rises, or another process that comes and goes, meets all of them alike.
     pub(crate) fn rank(
         &self,
         matmul: &Matmul,
         algorithms: &[cublasLtMatmulAlgo_t],
     ) -> Result<Vec<cublasLtMatmulAlgo_t>, CudaError> {
+        self.gate.be_alone();
         let timer = self.timer()?;
         // What the library suggests it may still refuse.
         let runs = |algorithm: &&cublasLtMatmulAlgo_t| timer.time(self, matmul, algorithm, 1).is_ok();

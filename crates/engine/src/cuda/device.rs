@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use cudarc::cublaslt::{result as lt, sys as lt_sys};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
@@ -12,6 +12,7 @@ use cudarc::{driver, nvrtc};
 use super::autotune::{AutotuneCache, LazyTimer};
 use super::compiler::Precompiled;
 use super::error::{CudaError, blas, driver as failed};
+use super::gate::{Gate, Preparing};
 use super::guards::{GuardReport, Guards};
 
 /// What a GPU is.
@@ -47,7 +48,7 @@ pub struct Device {
     pub(crate) warm: AtomicBool,
     pub(crate) precompiled: Precompiled,
     pub(crate) guards: Arc<Guards>,
-    preparing: Mutex<()>,
+    pub(crate) gate: Gate,
 }
 
 // SAFETY: a cuBLASLt handle may be used from any thread (its documentation says so); the context is bound by each call.
@@ -128,7 +129,7 @@ impl Device {
         let blas = lt::create_handle().map_err(blas("create a handle"))?;
         let (autotune, timer, precompiled) =
             (AutotuneCache::read(&info), LazyTimer::new(), Precompiled::default());
-        let (guards, preparing) = (Arc::new(Guards::default()), Mutex::new(()));
+        let (guards, gate) = (Arc::new(Guards::default()), Gate::default());
         Ok(Arc::new(Device {
             context,
             blas,
@@ -139,7 +140,7 @@ impl Device {
             warm: AtomicBool::new(false),
             precompiled,
             guards,
-            preparing,
+            gate,
         }))
     }
 
@@ -155,8 +156,8 @@ impl Device {
 
     /// One network is prepared at a time: what is autotuned then must be the same for all of them, and a stream capture
     /// tolerates no synchronisation of the whole device beside it.
-    pub(crate) fn preparing(&self) -> MutexGuard<'_, ()> {
-        self.preparing.lock().unwrap_or_else(|e| e.into_inner())
+    pub(crate) fn preparing(&self) -> Preparing<'_> {
+        self.gate.prepare()
     }
 
     /// Does some work with guards around every buffer that it makes; also says what became of them.

@@ -16,6 +16,7 @@
 //! algorithm.rs which of the library's algorithms are used at all
 //! autotune.rs  the autotune cache: which algorithm a matmul uses
 //! step_tuning.rs  the same chosen by the time of a whole step
+//! gate.rs      steps side by side, or one network that is prepared alone
 //! graph.rs     launches and matmuls on several streams, enqueued or captured as a CUDA graph
 //! lowering/    operations of a plan → commands, forward and backward
 //! runner.rs    a network at one shape: tokens in, predictions, hidden states and gradients out
@@ -35,6 +36,7 @@ pub mod checks;
 mod compiler;
 mod device;
 mod error;
+mod gate;
 mod graph;
 mod guards;
 mod hooks;

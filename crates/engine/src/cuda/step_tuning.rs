@@ -32,6 +32,7 @@ impl CudaRunner {
         if unknown.is_empty() {
             return Ok(());
         }
+        device.gate.be_alone();
         let mut graph = self.captured()?;
         for key in unknown {
             let (first, ranked) = {

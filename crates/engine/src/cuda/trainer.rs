@@ -158,6 +158,8 @@ impl CudaTrainer {
 
     /// As [`Trainer::run`], on the prompts that a kernel samples, or else on those that the host wrote last.
     pub fn run_on_device(&mut self, schedule: &[ScheduleRow]) -> Result<Vec<StepResult>, CudaError> {
+        let device = self.device.clone();
+        let _stepping = device.gate.step();
         let shape = self.shape.as_ref().expect("prepared before");
         self.write_schedule(schedule)?;
         for _ in schedule {
@@ -253,6 +255,8 @@ impl<E: From<CudaError>> Trainer<E> for CudaTrainer {
         if !self.shape.as_ref().expect("prepared before").fed_by_host {
             return Ok(self.run_on_device(schedule)?);
         }
+        let device = self.device.clone();
+        let _stepping = device.gate.step();
         self.write_schedule(schedule)?;
         for _ in schedule {
             let prompts = next()?;
