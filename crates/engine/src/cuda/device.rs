@@ -1,8 +1,8 @@
 //! Opening a GPU.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use cudarc::cublaslt::{result as lt, sys as lt_sys};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;

@@ -187,6 +187,15 @@ impl Streams {
         self.streams[MAIN].clone()
     }
 
+    /// An error if something that was enqueued has failed; waits for nothing.
+    pub(crate) fn check(&self) -> Result<(), CudaError> {
+        // SAFETY: the stream lives.
+        match unsafe { sys::cuStreamQuery(self.streams[MAIN].cu_stream()) } {
+            sys::CUresult::CUDA_SUCCESS | sys::CUresult::CUDA_ERROR_NOT_READY => Ok(()),
+            failure => failure.result().map_err(driver("finish its work")),
+        }
+    }
+
     /// `after` waits for what has been enqueued on `before` so far.
     fn order(&self, before: usize, after: usize) -> Result<(), CudaError> {
         let event = &self.events[before];

@@ -163,6 +163,8 @@ impl CudaTrainer {
         let shape = self.shape.as_ref().expect("prepared before");
         self.write_schedule(schedule)?;
         for _ in schedule {
+            // Given more work after a launch failure, libcuda may end the process before anyone has said what happened.
+            shape.runner.streams.check()?;
             shape.graph.launch().map_err(driver("launch a CUDA graph"))?;
         }
         self.collect(schedule.len())

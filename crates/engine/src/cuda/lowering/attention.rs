@@ -10,6 +10,9 @@ use crate::cuda::kernels;
 use crate::model::ops::{Attention, Mask, Weighting};
 use crate::model::plan::Mode;
 
+/// Bytes of static shared memory that a kernel may have.
+const STATIC: usize = 48 << 10;
+
 /// Shared memory of the attention kernels, as their source computes it.
 struct SharedMemory {
     /// Tiles of 16 tokens, one warp each.
@@ -47,6 +50,16 @@ pub(super) fn source(
     available: usize,
 ) -> Result<KernelSource, CudaError> {
     let shared = SharedMemory::new(op, precision);
+    if shared.fixed > STATIC {
+        return Err(CudaError::Unsupported(format!(
+            "heads of size {} over {} tokens in {}, which need {} KiB of static shared memory; accepted: at most {}",
+            op.size,
+            op.tokens,
+            precision.name(),
+            shared.fixed.div_ceil(1 << 10),
+            STATIC >> 10
+        )));
+    }
     if !op.size.is_multiple_of(8) || shared.tiles > 32 {
         return Err(CudaError::Unsupported(format!(
             "heads of size {} over {} tokens; accepted: multiples of 8, up to 512 tokens",
@@ -129,5 +142,32 @@ impl Lowering<'_> {
         self.bias_partials.insert(op.qkv.0, Partials::new(sums, 0, [op.batch, 3 * width])?);
         self.gradients[op.qkv.0] = Some(dqkv);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ops::AttentionKind;
+    use crate::model::plan::Var;
+
+    fn attention(size: usize, tokens: usize) -> Attention {
+        let kind = AttentionKind { mask: Mask::Causal, weighting: Weighting::Softmax };
+        let [qkv, out] = [Var(0), Var(1)];
+        Attention { qkv, weights: None, out, kind, batch: 1, tokens, every: 1, heads: 1, size }
+    }
+
+    #[test]
+    fn what_would_not_compile_is_refused_in_words() {
+        let source =
+            |size, tokens, precision| source(&attention(size, tokens), precision, Mode::Train, 227 << 10);
+        for (size, tokens) in [(32, 82), (32, 202), (256, 82), (64, 202)] {
+            assert!(source(size, tokens, Precision::Bf16).is_ok(), "{size} over {tokens}");
+        }
+        let refused = |size, tokens, precision| source(size, tokens, precision).unwrap_err().to_string();
+        let why = refused(64, 400, Precision::Float32);
+        assert!(why.contains("heads of size 64 over 400 tokens in float32, which need 135 KiB"), "{why}");
+        assert!(refused(12, 82, Precision::Bf16).contains("multiples of 8"));
+        assert!(refused(8, 600, Precision::Bf16).contains("up to 512 tokens"));
     }
 }

@@ -156,7 +156,10 @@ impl Reproduction {
             let at = most.and_then(|most| experiments.iter().position(|other| other == most));
             let path = &found[at.expect("it covers itself")].1;
             let work = experiment.work()?;
-            ranked.push(((!models::is_kin(network.name, "r1"), Reverse(work as u64)), (*network, path.clone())));
+            ranked.push((
+                (!models::is_kin(network.name, "r1"), Reverse(work as u64)),
+                (*network, path.clone()),
+            ));
         }
         ranked.sort_by_key(|(rank, _)| *rank);
         Ok(ranked.into_iter().map(|(_, found)| found).collect())
