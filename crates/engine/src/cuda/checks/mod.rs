@@ -21,7 +21,7 @@ pub use guards::guards;
 pub use harness::run_as_tests;
 pub use hooks::{hooks, hooks_on_cpu};
 pub use queries::{QueryCase, queries, query_cases};
-pub use training::{halts, loss_curve, muon_curve, repeatable};
+pub use training::{halts, loss_curve, muon_curve, repeatable, side_by_side};
 
 /// One comparison.
 #[derive(Debug, Clone)]
@@ -210,10 +210,11 @@ pub fn suite(precision: Precision) -> Vec<Named> {
             .using(move |device| kernels_of(device, precision, &network, [batch, tokens]))
     });
     type One = fn(&Arc<Device>, Precision) -> Result<Check, CudaError>;
-    let rest: [(&str, One); 4] = [
+    let rest: [(&str, One); 5] = [
         ("loss curve of 100 steps", loss_curve),
         ("loss curve of 100 steps with Muon", muon_curve),
         ("same bits again and resumed", repeatable),
+        ("same bits side by side", side_by_side),
         ("halts on a loss that is not finite", halts),
     ];
     let rest = rest

@@ -1,8 +1,9 @@
-//! Training: loss curves against the CPU's, the same bits again and resumed, and losses that are not finite.
+//! Training: loss curves against the CPU's, the same bits again, resumed and side by side, and losses that are not finite.
 //!
 //! What trains is a function of the case, so that the same checks run on the CPU, in the tests below.
 
 use std::sync::Arc;
+use std::thread;
 
 use super::cases::{Case, tolerance};
 use super::{Check, relative_distance};
@@ -17,7 +18,7 @@ type Result<T> = std::result::Result<T, CudaError>;
 
 /// Begins a training of a case, with gradients clipped at a norm if one is given, from parameters and the optimiser's state.
 type Begin<'a> =
-    &'a dyn Fn(&Case, Option<f32>, &[f32], &OptimiserState) -> Result<Box<dyn Trainer<CudaError>>>;
+    &'a (dyn Fn(&Case, Option<f32>, &[f32], &OptimiserState) -> Result<Box<dyn Trainer<CudaError>>> + Sync);
 
 /// On this machine's cores.
 fn on_cpu(
@@ -128,6 +129,33 @@ fn trainings_that_differ(begin: Begin<'_>, case: &Case, muon: bool) -> Result<u8
     Ok(u8::from(!same(&whole, &again)) + u8::from(!same(&whole, &resumed)))
 }
 
+/// Trainings at once have the bits that each has alone, though one is prepared while others take steps.
+pub fn side_by_side(device: &Arc<Device>, precision: Precision) -> Result<Check> {
+    let different = on_device(device, precision, trainings_that_disturb_each_other)?;
+    Ok(Check { name: "same bits side by side".into(), error: f64::from(different), tolerance: 0.0 })
+}
+
+/// How many of a few trainings have other bits at once than alone.
+fn trainings_that_disturb_each_other(begin: Begin<'_>) -> Result<u8> {
+    let cases = ["causal softmax", "small heads", "LSTM"].map(Case::named);
+    let trained = |case: &Case| -> Result<Vec<u32>> {
+        let params = case.network.layout().initial(&SplitMix::new(3));
+        let mut trainer = begin(case, None, &params, &fresh(case, false))?;
+        train(&mut *trainer, case, &schedule(20), |step| case.prompts(step))?;
+        Ok(trainer.params()?.iter().map(|value| value.to_bits()).collect())
+    };
+    // At once first, when matmuls may have to be timed yet.
+    let at_once: Vec<Result<Vec<u32>>> = thread::scope(|scope| {
+        let begun: Vec<_> = cases.iter().map(|case| scope.spawn(|| trained(case))).collect();
+        begun.into_iter().map(|training| training.join().expect("trainings return their errors")).collect()
+    });
+    let mut different = 0;
+    for (case, at_once) in cases.iter().zip(at_once) {
+        different += u8::from(trained(case)? != at_once?);
+    }
+    Ok(different)
+}
+
 /// A loss that is not finite stops training and leaves the parameters as they were.
 pub fn halts(device: &Arc<Device>, precision: Precision) -> Result<Check> {
     let error = on_device(device, precision, faults_of_halting)?;
@@ -149,6 +177,8 @@ fn faults_of_halting(begin: Begin<'_>) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
     use super::*;
 
     /// The checks that a CUDA device is held to, of the CPU.
@@ -157,6 +187,7 @@ mod tests {
         assert_eq!(loss_curves_apart(&on_cpu, false).unwrap(), 0.0);
         assert_eq!(trainings_that_differ(&on_cpu, &Case::named("LSTM"), false).unwrap(), 0);
         assert_eq!(trainings_that_differ(&on_cpu, &Case::named("small heads"), true).unwrap(), 0);
+        assert_eq!(trainings_that_disturb_each_other(&on_cpu).unwrap(), 0);
         assert_eq!(faults_of_halting(&on_cpu).unwrap(), 0.0);
     }
 
@@ -171,5 +202,12 @@ mod tests {
             on_cpu(case, clip, params, &optimiser)
         };
         assert_eq!(trainings_that_differ(forgetful, &Case::named("LSTM"), false).unwrap(), 1);
+        let begun = AtomicUsize::new(0);
+        let disturbed: Begin<'_> = &|case, _, params, optimiser| {
+            // as if what is chosen for one depended on how many have begun before
+            let first = begun.fetch_add(1, SeqCst) == 0;
+            on_cpu(case, first.then_some(1e-3), params, optimiser)
+        };
+        assert_eq!(trainings_that_disturb_each_other(disturbed).unwrap(), 1);
     }
 }
