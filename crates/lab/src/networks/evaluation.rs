@@ -51,15 +51,13 @@ pub(crate) fn on_cuda<T>(work: impl FnOnce(&Arc<cuda::Device>, Precision) -> Res
 /// Multiply-adds that are worth a device: for fewer, the cores need tenths of a second, and preparing a device seconds.
 const WORTH: f64 = 1e11;
 
-/// The same where there is enough to compute: so many multiply-adds.
+/// The same, of so many multiply-adds; nothing where they are not worth a device that nobody asked for by name.
 pub(crate) fn on_cuda_if_worth<T>(
     multiply_adds: f64,
     work: impl FnOnce(&Arc<cuda::Device>, Precision) -> Result<T>,
 ) -> Result<Option<T>> {
-    on_cuda(|device, precision| match multiply_adds < WORTH {
-        true => Err(CudaError::Unsupported("a gain for the smallest networks".into()).into()),
-        false => work(device, precision),
-    })
+    let may_choose = matches!(&*PLACE.read().unwrap_or_else(|e| e.into_inner()), Place::CudaIfThere);
+    if may_choose && multiply_adds < WORTH { Ok(None) } else { on_cuda(work) }
 }
 
 /// What was done, or nothing where the cores must do it.
