@@ -9,7 +9,7 @@ use cudarc::cublaslt::sys::{
 ///
 /// Those with thread block clusters of 2 × 4 end in launch failures on an H200 (cuBLASLt 13.0, driver 580), after some hundred
 /// steps, when they add a residual in float32: 29 of 51 trainings of 200 steps with such a matmul among algorithms drawn at random,
-/// 1 of 70 without. The library ranks them last, so that they are the fastest only where others use the device meanwhile.
+/// 1 of 70 without. The library suggests faster ones before them, so that they are chosen only where others use the device meanwhile.
 pub(super) fn is_trusted(algorithm: &Algorithm) -> bool {
     cluster(algorithm) != Cluster::CUBLASLT_CLUSTER_SHAPE_2x4x1 as u16
 }

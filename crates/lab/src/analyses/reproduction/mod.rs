@@ -151,15 +151,10 @@ impl Reproduction {
         let mut ranked = Vec::new();
         for ((network, _), experiment) in found.iter().zip(&experiments) {
             // A training that keeps checkpoints on its way serves those, too, who ask for its end alone.
-            let covering = |other: &&Experiment| other.covers(experiment);
-            let most = experiments.iter().filter(covering).max_by_key(|other| other.training.keep);
-            let at = most.and_then(|most| experiments.iter().position(|other| other == most));
-            let path = &found[at.expect("it covers itself")].1;
-            let work = experiment.work()?;
-            ranked.push((
-                (!models::is_kin(network.name, "r1"), Reverse(work as u64)),
-                (*network, path.clone()),
-            ));
+            let covering = (0..found.len()).filter(|&i| experiments[i].covers(experiment));
+            let most = covering.max_by_key(|&i| experiments[i].training.keep).expect("it covers itself");
+            let rank = (!models::is_kin(network.name, "r1"), Reverse(experiment.work()? as u64));
+            ranked.push((rank, (*network, found[most].1.clone())));
         }
         ranked.sort_by_key(|(rank, _)| *rank);
         Ok(ranked.into_iter().map(|(_, found)| found).collect())
