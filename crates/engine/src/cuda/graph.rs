@@ -17,6 +17,7 @@ use super::device::Device;
 use super::error::{CudaError, driver};
 use super::matmul::{Matmul, WORKSPACE};
 use super::memory::DeviceMemory;
+use super::tensor_map::TensorMap;
 
 /// A kernel launch with its arguments.
 pub(crate) struct Launch {
@@ -68,7 +69,7 @@ impl Launch {
 
     fn enqueue(&self, stream: &CudaStream, pdl: bool) -> Result<(), CudaError> {
         let mut arguments: Vec<*mut std::ffi::c_void> =
-            self.arguments.iter().map(|a| std::ptr::from_ref(&a.0).cast_mut().cast()).collect();
+            self.arguments.iter().map(|a| a.address().cast_mut()).collect();
         let mut attribute = sys::CUlaunchAttribute {
             id: AttributeId::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
@@ -96,28 +97,49 @@ impl Launch {
     }
 }
 
-/// Eight bytes of which a kernel reads as many as its parameter has.
+/// What a kernel is given.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Argument(u64);
+pub(crate) enum Argument {
+    /// Eight bytes of which it reads as many as its parameter has.
+    Word(u64),
+    /// A description of a matrix.
+    Map(TensorMap),
+}
+
+impl Argument {
+    /// Where the driver reads the value.
+    fn address(&self) -> *const std::ffi::c_void {
+        match self {
+            Argument::Word(word) => std::ptr::from_ref(word).cast(),
+            Argument::Map(map) => std::ptr::from_ref(map).cast(),
+        }
+    }
+}
 
 /// An optional buffer that a kernel does without.
 pub(crate) const ABSENT: Pointer = 0;
 
 impl From<Pointer> for Argument {
     fn from(pointer: Pointer) -> Self {
-        Argument(pointer)
+        Argument::Word(pointer)
+    }
+}
+
+impl From<TensorMap> for Argument {
+    fn from(map: TensorMap) -> Self {
+        Argument::Map(map)
     }
 }
 
 impl From<usize> for Argument {
     fn from(value: usize) -> Self {
-        Argument(value as u64)
+        Argument::Word(value as u64)
     }
 }
 
 impl From<f32> for Argument {
     fn from(value: f32) -> Self {
-        Argument(u64::from(value.to_bits()))
+        Argument::Word(u64::from(value.to_bits()))
     }
 }
 

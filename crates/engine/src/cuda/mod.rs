@@ -11,7 +11,8 @@
 //! memory.rs    where buffers are made, filled and read
 //! guards.rs    bytes around buffers that nobody may touch
 //! compiler.rs  kernels → NVRTC → cubin, cached on disk
-//! kernels/     CUDA sources: attention, LSTM, LayerNorm, read-in, read-out and loss, MLP on Hopper, Adam, Muon
+//! kernels/     CUDA sources: attention, LSTM, LayerNorm, read-in, read-out and loss, matmuls on Hopper, Adam, Muon
+//! tensor_map.rs  matrices as Hopper's copy engine sees them
 //! matmul.rs    one cuBLASLt matmul with its epilogue
 //! algorithm.rs which of the library's algorithms are used at all
 //! autotune.rs  the autotune cache: which algorithm a matmul uses
@@ -51,6 +52,7 @@ mod runner;
 mod sampling;
 mod state_readers;
 mod step_tuning;
+mod tensor_map;
 mod trainer;
 
 pub use buffer::{BufferError, DType};

@@ -2,8 +2,7 @@
 //
 // No header is included: NVRTC comes without any on many machines. The program defines PRECISION as 0 (float32),
 // 1 (TF32) or 2 (bf16) before this text. `storage_t` is how activations and their gradients are stored: bf16, or float
-// otherwise. The residual stream, statistics and all gradients of parameters are float always; the gradient of the residual
-// stream is storage_t.
+// otherwise. The residual stream, statistics and all gradients of parameters are float always.
 
 typedef unsigned short u16;
 typedef unsigned int u32;

@@ -1,7 +1,8 @@
 // LayerNorm, forward and backward, and what every kernel with a warp per row shares. Sums over rows are cut into partials by
 // shape alone and added in order (reduce.cu), so the same inputs always give the same bits.
 //
-// Defined by the program: WIDTH (of the residual stream), FEATURES (of a token).
+// Defined by the program: WIDTH (of the residual stream), FEATURES (of a token), FLOAT_STREAM (whether the gradient of the residual
+// stream is float between kernels, and not storage_t).
 
 // A warp owns a row; each lane owns vectors of four values.
 #define VECTORS ((WIDTH + 4 * WARP - 1) / (4 * WARP))
@@ -53,12 +54,19 @@ __device__ __forceinline__ void add_to(float4& sum, float4 x) {
     sum.w += x.w;
 }
 
-// dx = residual + gradient through the LayerNorm; `residual`, the gradient that skips it, may be absent.
+#if FLOAT_STREAM
+typedef float stream_t;
+#else
+typedef storage_t stream_t;
+#endif
+
+// dx = residual + gradient through the LayerNorm, and with FLOAT_STREAM `stream` the same in float; `residual`, the gradient that skips
+// it, may be absent.
 // Each block owns `rows_per_block` rows and leaves three sums over them in partials[block, 3, WIDTH]: those of
 // the gain, of the bias, and of dx itself, which is the gradient of the bias that was added to x.
 extern "C" __global__ void __launch_bounds__(WARPS* WARP)
-    layer_norm_backward(storage_t* dx, float* partials, const storage_t* residual, const storage_t* dout, const float* x,
-                        const float* stats, const float* gain, int rows, int rows_per_block) {
+    layer_norm_backward(storage_t* dx, float* stream, float* partials, const stream_t* residual, const storage_t* dout,
+                        const float* x, const float* stats, const float* gain, int rows, int rows_per_block) {
     pdl_wait();
     __shared__ float sums[WARPS][3][VECTORS * 4 * WARP];
     const int warp = threadIdx.x / WARP;
@@ -108,6 +116,9 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP)
             v.w += stat.y * (d[g].w - mean_g - z[g].w * mean_gz);
             add_to(dsum[g], v);
             store4(dx + place, v);
+#if FLOAT_STREAM
+            store4(stream + place, v);
+#endif
         }
     }
     FOR_VECTORS(g, at) {

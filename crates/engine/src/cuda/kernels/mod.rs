@@ -3,6 +3,7 @@
 const COMMON: &str = include_str!("common.cuh");
 const MMA: &str = include_str!("mma.cuh");
 const GELU: &str = include_str!("gelu.cuh");
+const HOPPER: &str = include_str!("hopper.cuh");
 const GATES: &str = include_str!("gates.cuh");
 
 /// Everything with a row of the residual stream per warp or block: LayerNorm, read-in, read-out and loss, read-outs of
@@ -40,6 +41,8 @@ pub(crate) const QUERY_ATTENTION: &[&str] = &[COMMON, include_str!("query_attent
 
 pub(crate) const LSTM_QUERY: &[&str] = &[COMMON, GATES, include_str!("lstm_query.cu")];
 
-pub(crate) const MLP_HOPPER: &[&str] = &[COMMON, GELU, include_str!("mlp_hopper.cu")];
+pub(crate) const MLP_HOPPER: &[&str] = &[COMMON, GELU, HOPPER, include_str!("mlp_hopper.cu")];
+
+pub(crate) const NORM_HOPPER: &[&str] = &[COMMON, HOPPER, include_str!("norm_hopper.cu")];
 
 pub(crate) const OPTIMISER: &[&str] = &[COMMON, include_str!("adam.cu"), include_str!("muon.cu")];

@@ -1,15 +1,20 @@
 //! LayerNorm: a warp per row.
 
 use super::{Lowering, Partials, WARP_ROW_THREADS as THREADS, WARP_ROWS as WARPS};
+use crate::cuda::buffer::DeviceBuffer;
 use crate::cuda::error::CudaError;
 use crate::cuda::graph::ABSENT;
 use crate::model::ops::LayerNorm;
+use crate::model::plan::Var;
 
 /// Blocks per multiprocessor: few enough that every warp has several rows, of which it prefetches the next.
 const BLOCKS: usize = 4;
 
 impl Lowering<'_> {
     pub(super) fn layer_norm(&mut self, op: &LayerNorm) -> Result<(), CudaError> {
+        if self.fused_norms.contains(&op.out.0) {
+            return Ok(());
+        }
         let out = self.store("layer_norm out", op.out, self.storage())?;
         let stats = self.store_float("layer_norm stats", op.stats)?;
         let all = op.rows * op.width;
@@ -27,14 +32,24 @@ impl Lowering<'_> {
     }
 
     pub(super) fn layer_norm_backward(&mut self, op: &LayerNorm) -> Result<(), CudaError> {
+        if self.fused_norm_gradients.contains(&op.out.0) {
+            return Ok(());
+        }
         let all = op.rows * op.width;
-        let residual = self.gradients[op.x.0].map_or(Ok(ABSENT), |residual| residual.pointer(all))?;
+        let residual = match self.float_stream {
+            true => self.stream_gradients.get(&op.x.0).map(|gradient| gradient.pointer(all)),
+            false => self.gradients[op.x.0].map(|gradient| gradient.pointer(all)),
+        };
+        let residual = residual.unwrap_or(Ok(ABSENT))?;
         let dx = self.storage_buffer("layer_norm dx", all)?;
+        self.gradients[op.x.0] = Some(dx);
+        let stream = if self.float_stream { self.stream_gradient(op.x, all)?.pointer(all)? } else { ABSENT };
         let per_block = self.rows_per_block(op.rows);
         let (count, stride) = (op.rows.div_ceil(per_block), 3 * op.width);
         let sums = self.float_buffer("layer_norm partials", count * stride)?;
         let pointers = [
             dx.pointer(all)?,
+            stream,
             sums.pointer(count * stride)?,
             residual,
             self.gradient(op.out).pointer(all)?,
@@ -45,11 +60,28 @@ impl Lowering<'_> {
         .map(Into::into);
         let arguments = [&pointers[..], &[op.rows.into(), per_block.into()]].concat();
         self.launch("layer_norm_backward", count, THREADS, &arguments)?;
-        let partials = |which: usize| Partials::new(sums, which * op.width, [count, stride]);
+        self.norm_sums(op, sums, count)
+    }
+
+    /// Makes the buffer of the residual stream's gradient at a variable in float32, beside the copy that matmuls read.
+    pub(super) fn stream_gradient(&mut self, x: Var, len: usize) -> Result<DeviceBuffer<f32>, CudaError> {
+        let stream = self.float_buffer("stream gradient", len)?;
+        self.stream_gradients.insert(x.0, stream);
+        Ok(stream)
+    }
+
+    /// Hands on the sums that a LayerNorm's backward pass left in `count` partials of `[3, width]`: the gradients of gain and
+    /// bias, and of the bias that was added to x.
+    pub(super) fn norm_sums(
+        &mut self,
+        op: &LayerNorm,
+        sums: DeviceBuffer<f32>,
+        count: usize,
+    ) -> Result<(), CudaError> {
+        let partials = |which: usize| Partials::new(sums, which * op.width, [count, 3 * op.width]);
         self.reduce(self.dparam(op.gain)?, partials(0)?, op.width)?;
         self.reduce(self.dparam(op.bias)?, partials(1)?, op.width)?;
         self.bias_partials.insert(op.x.0, partials(2)?);
-        self.gradients[op.x.0] = Some(dx);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ const MIN_ROWS: usize = 16;
 
 impl Lowering<'_> {
     pub(super) fn linear(&mut self, op: &Linear) -> Result<(), CudaError> {
-        if self.mlp_up_gelu(op)? {
+        if self.mlp_up_gelu(op)? || self.linear_add_norm(op)? {
             return Ok(());
         }
         let &Linear { rows, inner, outer, .. } = op;
@@ -79,12 +79,15 @@ impl Lowering<'_> {
         if let Epilogue::Add(residual) = op.epilogue {
             assert!(self.gradients[residual.0].is_none(), "a residual is added once");
             self.gradients[residual.0] = Some(dout);
+            if let Some(&stream) = self.stream_gradients.get(&op.out.0) {
+                self.stream_gradients.insert(residual.0, stream);
+            }
         }
         let d = DeviceMatrix::new(dout, rows, outer);
         self.weight_gradient(op, d)?;
 
         assert!(self.gradients[op.x.0].is_none(), "only the residual stream is read twice");
-        if self.mlp_hidden_backward(op)? {
+        if self.mlp_hidden_backward(op)? || self.linear_norm_backward(op)? {
             return Ok(());
         }
         let dx = self.storage_buffer("linear dx", rows * inner)?;

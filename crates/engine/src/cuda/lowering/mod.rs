@@ -9,12 +9,13 @@ mod layer_norm;
 mod linear;
 mod lstm;
 mod mlp_hopper;
+mod norm_hopper;
 mod query;
 mod read_in;
 mod read_out;
 mod reduce;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Precision;
@@ -78,8 +79,9 @@ fn width(graph: &Graph) -> Result<usize, CudaError> {
     Ok(width)
 }
 
-fn rows_source(precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
-    let defines = [("WIDTH", width(graph)?), ("FEATURES", graph.features)];
+fn rows_source(device: &Device, precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
+    let float_stream = usize::from(norm_hopper::keeps_stream_in_float(graph, precision, device));
+    let defines = [("WIDTH", width(graph)?), ("FEATURES", graph.features), ("FLOAT_STREAM", float_stream)];
     Ok(KernelSource::new("rows", precision, &defines, kernels::ROWS))
 }
 
@@ -97,7 +99,9 @@ pub(crate) fn sources(
         Op::Linear(op) => mlp_hopper::source(op, precision, device).map(Ok),
         _ => None,
     };
-    std::iter::once(rows_source(precision, graph)).chain(graph.plan.ops().iter().filter_map(of_op)).collect()
+    let norms = norm_hopper::sources(graph, precision, device).into_iter().map(Ok);
+    let ops = graph.plan.ops().iter().filter_map(of_op).chain(norms);
+    std::iter::once(rows_source(device, precision, graph)).chain(ops).collect()
 }
 
 /// Lowers a graph; one of queries with the prefix that they follow.
@@ -110,7 +114,7 @@ pub(crate) fn lower(
     memory: DeviceMemory,
 ) -> Result<Lowered, CudaError> {
     let width = width(graph)?;
-    let kernels = device.compile(&rows_source(precision, graph)?)?;
+    let kernels = device.compile(&rows_source(device, precision, graph)?)?;
     let count = graph.plan.buffers.len();
     let mut lowering = Lowering {
         device,
@@ -123,12 +127,17 @@ pub(crate) fn lower(
         attention: None,
         query_kernels: None,
         mlp_kernels: HashMap::new(),
+        norm_kernels: HashMap::new(),
+        fused_norms: HashSet::new(),
+        fused_norm_gradients: HashSet::new(),
         saved_derivatives: HashMap::new(),
         lstm: None,
         width,
         values: vec![None; count],
         storage_copies: HashMap::new(),
         gradients: vec![None; count],
+        float_stream: norm_hopper::keeps_stream_in_float(graph, precision, device),
+        stream_gradients: HashMap::new(),
         bias_partials: HashMap::new(),
         reductions: Vec::new(),
         commands: Vec::new(),
@@ -170,6 +179,10 @@ struct Lowering<'a> {
     query_kernels: Option<Kernels>,
     /// By shape of the weights.
     mlp_kernels: HashMap<mlp_hopper::Shape, Kernels>,
+    norm_kernels: HashMap<norm_hopper::Shape, Kernels>,
+    /// LayerNorms, by their output, that a matmul before them computes; and those whose gradient the matmul after them does.
+    fused_norms: HashSet<usize>,
+    fused_norm_gradients: HashSet<usize>,
     /// By variable that an activation leads to: its derivative, which the backward pass reads in place of the pre-activation.
     saved_derivatives: HashMap<usize, DeviceBuffer<u8>>,
     lstm: Option<Stack>,
@@ -179,6 +192,10 @@ struct Lowering<'a> {
     storage_copies: HashMap<usize, StorageBuffer>,
     /// By variable; in the storage type.
     gradients: Vec<Option<StorageBuffer>>,
+    /// Whether the gradient of the residual stream, to which every LayerNorm adds its own, is float32 between kernels; and that
+    /// gradient, by variable.
+    float_stream: bool,
+    stream_gradients: HashMap<usize, DeviceBuffer<f32>>,
     /// By variable: partial sums over rows of the variable's gradient, where a kernel computes them on the way.
     bias_partials: HashMap<usize, Partials>,
     reductions: Vec<Reduction>,
