@@ -7,6 +7,7 @@ use lab::findings::numbers::grouped;
 use lab::networks::models::{self, Card, Form, Models, Networks, Shelved, Source};
 use serde_json::json;
 
+use crate::device::EvaluationArgs;
 use crate::error::Result;
 use crate::output::{Directory, print_json, write_file};
 use crate::progress;
@@ -60,6 +61,8 @@ enum Action {
         /// A sentence for the card
         #[arg(long, default_value = "")]
         remark: String,
+        #[command(flatten)]
+        device: EvaluationArgs,
     },
 }
 
@@ -69,7 +72,8 @@ pub fn run(args: &ModelsArgs) -> Result<bool> {
         None => list(args),
         Some(Action::Verify { names }) => verify(args, names),
         Some(Action::Show { name }) => show(args, name).map(|()| true),
-        Some(Action::Add { name, run, predictions, unfinished, remark }) => {
+        Some(Action::Add { name, run, predictions, unfinished, remark, device }) => {
+            device.apply()?;
             let form = if *predictions { Form::Predictions } else { Form::Weights };
             let source = Source { run, form, unfinished: *unfinished, remark };
             add(&args.written_to(), name, source).map(|()| true)
