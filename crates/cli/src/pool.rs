@@ -41,7 +41,7 @@ impl Pool<'_> {
         let on_cuda = self.on_cuda.unwrap_or(jobs.len());
         announce(&chosen, on_cuda, self.on_cpu);
         signals::listen()?;
-        let shown = Shown::new(jobs, self.several, self.printing);
+        let shown = Shown::new(jobs, &chosen, self.several, self.printing);
         let pool = pool::Pool {
             runs: self.runs,
             on_cuda,

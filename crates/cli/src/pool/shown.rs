@@ -18,6 +18,7 @@ use crate::signals;
 /// All runs of a pool.
 pub struct Shown<'a> {
     jobs: &'a [&'a Job],
+    works: Vec<Work>,
     all: MultiProgress,
     runs: Vec<Mutex<Option<RunShown>>>,
     together: Mutex<Together>,
@@ -57,10 +58,13 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<'a> Shown<'a> {
     /// Nothing is begun yet.
-    pub fn new(jobs: &'a [&'a Job], several: bool, printing: bool) -> Shown<'a> {
-        let left = jobs.iter().map(|job| Work::of(&job.experiment).after(0)).sum();
+    pub fn new(jobs: &'a [&'a Job], chosen: &[Chosen], several: bool, printing: bool) -> Shown<'a> {
+        let work = |(job, chosen): (&&Job, &Chosen)| Work::of(&job.experiment, &chosen.device.name());
+        let works: Vec<Work> = jobs.iter().zip(chosen).map(work).collect();
+        let left = works.iter().map(|work| work.after(0)).sum();
         Shown {
             jobs,
+            works,
             all: MultiProgress::new(),
             runs: jobs.iter().map(|_| Mutex::new(None)).collect(),
             together: Mutex::new(Together { pace: Pace::default(), done: 0.0, left, told: false }),
@@ -129,7 +133,7 @@ impl Watch for Shown<'_> {
     }
 
     fn begun(&self, job: usize, done: u64) {
-        let work = Work::of(&self.jobs[job].experiment);
+        let work = self.works[job].clone();
         let left = work.after(done);
         locked(&self.together).left -= work.between(0, done);
         *locked(&self.runs[job]) = Some(RunShown {

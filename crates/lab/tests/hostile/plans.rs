@@ -21,7 +21,7 @@ fn usable(experiment: &Experiment) {
         let points = training.points.map_or(1, |ramp| ramp.at(step, training.steps));
         assert!((1..=experiment.task.dim).contains(&dims) && (1..=experiment.task.points).contains(&points));
     }
-    assert!(Work::of(experiment).after(0).is_finite());
+    assert!(Work::of(experiment, "cuda bf16").after(0).is_finite());
 }
 
 fn texts() -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{CHECKPOINT, LOCK, PLAN, RunResult, failure, finished, log, read_metrics};
+use super::{CHECKPOINT, LOCK, PLAN, RunResult, failure, finished, log, read_metrics, recorded_device};
 use crate::error::{Error, Result};
 use crate::lock::{self, Attempt, Lock, Owner};
 use crate::networks::experiment::Experiment;
@@ -89,7 +89,7 @@ pub fn inspect(dir: &Path, experiment: &Experiment) -> RunProgress {
     // The pace of the last rows, all of them the last process's own: each counts its seconds from 0.
     let own = rows.windows(2).rposition(|two| two[1].seconds < two[0].seconds).map_or(0, |i| i + 1);
     let recent = &rows[own.max(rows.len().saturating_sub(6))..];
-    let work = Work::of(experiment);
+    let work = Work::of(experiment, &recorded_device(dir).unwrap_or_default());
     let pace = recent.first().zip(recent.last()).and_then(|(first, last)| {
         let seconds = last.seconds - first.seconds;
         (last.step > first.step && seconds > 0.0).then(|| seconds / work.between(first.step, last.step))
