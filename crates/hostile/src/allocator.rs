@@ -101,6 +101,8 @@ mod tests {
     fn bytes_of_all_threads_count() {
         crate::alone!();
         const SIZE: usize = 8 << 20;
+        /// What the test's harness, on its own thread, may take or give back meanwhile.
+        const SLACK: usize = 4 << 10;
         let threads = 3;
         let gathered = std::sync::Barrier::new(threads);
         let (_, used) = measured(|| {
@@ -114,12 +116,12 @@ mod tests {
                 }
             });
         });
-        assert!((threads * SIZE..threads * SIZE + SIZE / 8).contains(&used), "{used}");
+        assert!((threads * SIZE - SLACK..threads * SIZE + SIZE / 8).contains(&used), "{used}");
         // What another thread took before, and what is given back, count for nothing.
         let old = std::thread::spawn(|| vec![1u8; SIZE]).join().unwrap();
         let (_, used) = measured(|| drop(old));
-        assert_eq!(used, 0);
+        assert!(used <= SLACK, "{used}");
         let (bytes, used) = measured(|| std::thread::spawn(|| vec![1u8; SIZE]).join().unwrap());
-        assert!((SIZE..SIZE + SIZE / 8).contains(&used), "{used} of {}", bytes.len());
+        assert!((SIZE - SLACK..SIZE + SIZE / 8).contains(&used), "{used} of {}", bytes.len());
     }
 }
