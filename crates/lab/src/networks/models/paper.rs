@@ -93,6 +93,7 @@ pub const NETWORKS: &[PaperNetwork] = &[
     isotropic("r4", "Transformer of 12 layers and 1 head"),
     isotropic("r4-fast", "r4 by the fast recipe, with Muon"),
     isotropic("r5", "Transformer of 24 layers and 8 heads"),
+    isotropic("r5-fast", "r5 by the fast recipe, with Muon"),
     isotropic("r6-8", "Transformer of 1 head, 8 wide"),
     isotropic("r6-16", "Transformer of 1 head, 16 wide"),
     isotropic("r6-32", "Transformer of 1 head, 32 wide"),

@@ -2,7 +2,7 @@
 
 use super::trained::{Trained, best_by_layer};
 use crate::analyses::kit::prelude::*;
-use crate::analyses::kit::setting::{NOISY, ONE_HEAD, SKEWED};
+use crate::analyses::kit::setting::{DEEP, NOISY, ONE_HEAD, SKEWED};
 use crate::compare::rates::BEYOND_DOUBT;
 use crate::stats::over_runs;
 
@@ -17,7 +17,7 @@ pub const ROWS: &[Analysis] = &[Analysis {
               descent is that of the task, or of the recipe.",
     needs: &[
         "r1", "r1-fast", "r1-seed1", "r1-seed2", "r1-seed3", "r1-seed4", "r2", "r2-fast", "r3", "r3-fast",
-        "r4", "r4-fast",
+        "r4", "r4-fast", "r5", "r5-fast",
     ],
     run,
     ..Analysis::BEYOND
@@ -41,7 +41,7 @@ const fn recipe(
 }
 
 /// All recipes. The first of a task is the paper's.
-static RECIPES: [Recipe; 8] = [
+static RECIPES: [Recipe; 10] = [
     recipe("r1-paper", "R1, the paper's recipe", &ISOTROPIC, &["r1"]),
     recipe("r1-muon", "R1, Muon, five seeds", &ISOTROPIC, &SEEDS),
     recipe("r2-paper", "R2, the paper's recipe to step 425,000", &SKEWED, &["r2"]),
@@ -50,6 +50,8 @@ static RECIPES: [Recipe; 8] = [
     recipe("r3-fast", "R3, the fast recipe", &NOISY, &["r3-fast"]),
     recipe("r4-paper", "R4, the paper's recipe", &ONE_HEAD, &["r4"]),
     recipe("r4-fast", "R4, the fast recipe", &ONE_HEAD, &["r4-fast"]),
+    recipe("r5-paper", "R5, the paper's recipe to step 376,100", &DEEP, &["r5"]),
+    recipe("r5-fast", "R5, the fast recipe", &DEEP, &["r5-fast"]),
 ];
 
 /// Five trainings by Muon.
@@ -87,15 +89,53 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         let trained = recipe.networks.iter().map(measure).collect::<Result<_>>()?;
         found.push(Measured { recipe, trained });
     }
-    for of in &found {
+    // what F3 and F2 say is of twelve layers
+    for of in found.iter().filter(|of| of.recipe.task.layers == ISOTROPIC.layers) {
         judge(note, of);
     }
     for pair in found.windows(2).filter(|pair| pair[0].recipe.task.network == pair[1].recipe.task.network) {
         differ(note, found.iter().find(|of| of.recipe.task.network == pair[1].recipe.task.network), &pair[1]);
     }
-    figure(lab, note, &found);
+    deeper(note, &found);
+    let of = |networks: &[&str]| -> Vec<&Measured> {
+        found.iter().filter(|of| networks.contains(&of.recipe.task.network)).collect()
+    };
+    figure(lab, note, "recipes", "Best-matching steps by layer and recipe", &of(&["r1", "r2", "r3", "r4"]));
+    figure(lab, note, "depth", "Best-matching steps of 12 layers and of 24", &of(&["r1", "r5"]));
     table(note, &found);
     Ok(())
+}
+
+/// What a layer of 24 is worth, beside one of 12 by the same recipe: whether a deeper network spreads the same work or repeats it.
+fn deeper(note: &mut Notebook, found: &[Measured]) {
+    let by_id = |id: &str| found.iter().find(|of| of.recipe.id == id).expect("a recipe of the table");
+    for (deep, shallow) in [("r5-paper", "r1-paper"), ("r5-fast", "r1-muon")] {
+        let [deep, shallow] = [deep, shallow].map(by_id);
+        let asked: Vec<&str> = [deep, shallow].iter().flat_map(|of| of.recipe.networks).copied().collect();
+        let [long, short] = [deep, shallow].map(|of| of.over(|t| by_our_layers(&t.newton, Trend::Linear)));
+        note.claim(&format!("{}-depth", deep.recipe.id), quotient(long, short), Bound::None)
+            .asks(&asked)
+            .says(format!(
+                "{}: Newton steps per layer over those of {} (middle layers by our rule); a half if the same work were spread \
+                 over twice the layers",
+                deep.recipe.words, shallow.recipe.words
+            ))
+            .figure("depth")
+            .ours("");
+    }
+}
+
+/// Steps, or doublings of steps, per layer over the middle layers by our rule.
+fn by_our_layers(of: &Compared, trend: Trend) -> Estimate {
+    of.over_our_layers().map_or(Estimate::NONE, |fit| fit.per_step(trend))
+}
+
+/// A quotient of two estimates that do not know of each other: relative deviations add up as squares.
+fn quotient(over: Estimate, under: Estimate) -> Estimate {
+    let value = over.value / under.value;
+    let below = (1.0 - over.low / over.value).hypot(under.high / under.value - 1.0);
+    let above = (over.high / over.value - 1.0).hypot(1.0 - under.low / under.value);
+    Estimate { value, low: value * (1.0 - below), high: value * (1.0 + above) }
 }
 
 /// The statements of F3 and F2 for one recipe.
@@ -157,6 +197,7 @@ fn judge(note: &mut Notebook, of: &Measured) {
 /// Whether a recipe has the rate of the paper's.
 fn differ(note: &mut Notebook, paper: Option<&Measured>, other: &Measured) {
     let Some(paper) = paper else { return };
+    let (first, last) = other.recipe.task.layers;
     let asked: Vec<&str> = [paper, other].iter().flat_map(|of| of.recipe.networks).copied().collect();
     // neither interval knows of the other; where there are seeds theirs is by far the wider one
     let apart = |one: Estimate, two: Estimate| {
@@ -176,12 +217,15 @@ fn differ(note: &mut Notebook, paper: Option<&Measured>, other: &Measured) {
             Within(-slack, slack),
         )
         .asks(&asked)
-        .says(format!("{}, less {}: {what} (layers 3 to 9)", other.recipe.words, paper.recipe.words))
+        .says(format!(
+            "{}, less {}: {what} (layers {first} to {last})",
+            other.recipe.words, paper.recipe.words
+        ))
         .ours("The same rate, whatever the recipe");
     }
 }
 
-fn figure(lab: &Lab, note: &mut Notebook, found: &[Measured]) {
+fn figure(lab: &Lab, note: &mut Notebook, name: &str, title: &str, found: &[&Measured]) {
     let panel = |title: &str, y: Axis, least: f64, of: fn(&Trained) -> &Compared| {
         let curves = found.iter().map(|measured| {
             let all: Vec<Vec<(f64, f64)>> = measured.trained.iter().map(|t| best_by_layer(of(t))).collect();
@@ -201,24 +245,20 @@ fn figure(lab: &Lab, note: &mut Notebook, found: &[Measured]) {
         "The most similar step of each layer by SimE, a curve per recipe ({} prompts of each task); of several seeds the mean.",
         lab.count
     );
-    note.figure("recipes", "Best-matching steps by layer and recipe", caption, panels);
+    note.figure(name, title, caption, panels);
 }
 
 fn table(note: &mut Notebook, found: &[Measured]) {
-    let ours = |t: &Trained, newton: bool| {
-        let (of, trend) = if newton { (&t.newton, Trend::Linear) } else { (&t.gd, Trend::Exponential) };
-        of.over_our_layers().map_or(Estimate::NONE, |fit| fit.per_step(trend))
-    };
     let rows = found.iter().map(|of| {
         vec![
             of.recipe.words.to_string(),
             of.slope().cell(2),
-            of.over(|t| ours(t, true)).cell(2),
+            of.over(|t| by_our_layers(&t.newton, Trend::Linear)).cell(2),
             of.over(|t| t.newton.evidence(Trend::Linear)).cell(1),
             of.over(|t| t.newton.last_step()).cell(1),
             of.over(|t| t.newton.last_similarity()).cell(4),
             of.doublings().cell(2),
-            of.over(|t| ours(t, false)).cell(2),
+            of.over(|t| by_our_layers(&t.gd, Trend::Exponential)).cell(2),
             of.over(|t| t.gd.evidence(Trend::Exponential)).cell(1),
             of.over(|t| t.superlinear).cell(3),
         ]
@@ -235,7 +275,7 @@ fn table(note: &mut Notebook, found: &[Measured]) {
         "BIC for an exponential",
         "superlinearity",
     ];
-    let caption = "Layers 3 to 9, and the middle layers by our rule. Intervals of 95 %: over prompts for one network, over seeds \
+    let caption = "Layers 3 to 9 (of R5's 24 layers 6 to 18), and the middle layers by our rule. Intervals of 95 %: over prompts for one network, over seeds \
                    (Student's t) for several.";
     note.table("recipes", "Rates by recipe", caption, columns, rows.collect::<Vec<_>>());
 }

@@ -4,7 +4,7 @@ use crate::analyses::kit::distances::Distances;
 use crate::analyses::kit::prelude::*;
 use crate::stats::median_of;
 
-/// Layers in which the paper finds the error to fall superlinearly.
+/// Layers in which the paper finds the error to fall superlinearly, of twelve.
 const SUPERLINEAR: (u64, u64) = (3, 8);
 
 /// One network.
@@ -24,7 +24,9 @@ impl Trained {
     pub fn measure(lab: &Lab, setting: &Setting) -> Result<Trained> {
         let (prompts, layers) = (setting.prompts(lab)?, setting.layers(lab)?);
         let error = |&layer: &u64| (layer as f64, lab.error(&layers, &prompts, layer, LAST).value);
-        let (first, last) = SUPERLINEAR;
+        // deeper networks in proportion
+        let depth = layers.steps.last() / 12;
+        let (first, last) = (SUPERLINEAR.0 * depth, SUPERLINEAR.1 * depth);
         let distances = Distances::from_labels(&layers, &prompts);
         let superlinear = bootstrap(lab.seed, prompts.count(), |chosen| {
             line(&distances.removed(first, last, chosen, median_of)).1
