@@ -4,16 +4,18 @@
 #[path = "slurm/cluster.rs"]
 mod cluster;
 mod common;
+#[path = "slurm/site.rs"]
+mod site;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::sync::Once;
 
 use cluster::Cluster;
-use common::{TINY, checkpoints, command, complaints, done, entries, json, read, says, with};
+use common::{TINY, checkpoints, complaints, done, entries, read, says};
+use lab::findings::numbers::counted;
 use serde_json::Value;
-use tempfile::TempDir;
+use site::Site;
 
 /// Six runs of a few seconds each.
 const PLAN: &str = r#"
@@ -63,107 +65,6 @@ fn cluster(start: impl Fn() -> Cluster) -> Option<Cluster> {
     None
 }
 
-/// A directory that the "machines" of the cluster share, and the program in it.
-struct Site<'a> {
-    cluster: &'a Cluster,
-    dir: TempDir,
-}
-
-impl<'a> Site<'a> {
-    fn new(cluster: &'a Cluster, plan: &str) -> Site<'a> {
-        let base = include_str!("../../../experiments/miniature.toml");
-        let dir = with(&[("tiny.toml", TINY), ("miniature.toml", base), ("plan.toml", plan)]);
-        Site { cluster, dir }
-    }
-
-    fn iclab(&self, arguments: &str) -> Output {
-        command(self.dir.path(), arguments).env("SLURM_CONF", self.cluster.conf()).output().unwrap()
-    }
-
-    fn done(&self, arguments: &str) -> String {
-        let output = self.iclab(arguments);
-        assert!(output.status.success(), "{arguments}: {}", complaints(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn submit(&self) -> String {
-        self.done("sweep plan.toml --on slurm")
-    }
-
-    fn status(&self) -> Vec<Value> {
-        json(&self.done("sweep status plan.toml --json")).as_array().unwrap().clone()
-    }
-
-    fn finished(&self) -> usize {
-        self.status().iter().filter(|row| row["state"] == "finished").count()
-    }
-
-    /// Run directory of a task, from `12_3`.
-    fn run(&self, id: &str) -> PathBuf {
-        let point: usize = id.split_once('_').unwrap().1.parse().unwrap();
-        self.dir.path().join(self.status()[point]["run"].as_str().unwrap())
-    }
-
-    /// A running task that has saved something, and is not one of `but`.
-    fn victim(&self, but: &[String]) -> String {
-        let pick = || {
-            let tasks = self
-                .cluster
-                .tasks()
-                .into_iter()
-                .filter(|(id, state)| state == "RUNNING" && !but.contains(id));
-            let mut saved = tasks.filter(|(id, _)| self.run(id).join("checkpoint.safetensors").is_file());
-            saved.next().map(|(id, _)| id)
-        };
-        let picked = std::cell::OnceCell::new();
-        self.cluster
-            .wait("a task that has saved something", |_| pick().is_some_and(|id| picked.set(id).is_ok()));
-        picked.into_inner().expect("the wait ends with one")
-    }
-
-    /// Sends a signal to the process that trains a task's run.
-    fn signal(&self, id: &str, signal: &str) {
-        send(&self.run(id), signal);
-    }
-
-    /// The first point that is being trained, has saved something, and is none of `but`.
-    fn caught(&self, but: &[usize]) -> usize {
-        let saved = |row: &Value| {
-            let run = self.dir.path().join(row["run"].as_str().unwrap());
-            row["state"] == "running" && run.join("checkpoint.safetensors").is_file()
-        };
-        let pick =
-            || self.status().iter().enumerate().position(|(point, row)| !but.contains(&point) && saved(row));
-        let picked = std::cell::Cell::new(None);
-        self.cluster.wait("a point that has saved something", |_| {
-            picked.set(pick());
-            picked.get().is_some()
-        });
-        picked.get().expect("the wait ends with one")
-    }
-
-    /// How a point's last task ended, once the accounts have it.
-    fn ended(&self, point: usize, state: &str) -> Value {
-        self.cluster.wait("an entry in the accounts", |_| {
-            self.status()[point]["ended"]["state"].as_str().is_some_and(|found| found.starts_with(state))
-        });
-        self.status()[point]["ended"].clone()
-    }
-
-    /// Waits until the queue is empty.
-    fn drain(&self) {
-        self.drain_but("");
-    }
-
-    /// Waits until nothing is in the queue but a task.
-    fn drain_but(&self, id: &str) {
-        self.cluster.wait("an empty queue", |cluster| {
-            cluster.hurry();
-            cluster.tasks().iter().all(|(found, _)| found == id)
-        });
-    }
-}
-
 #[test]
 fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice() {
     let Some(mut cluster) = cluster(Cluster::start) else { return };
@@ -174,13 +75,14 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
     let again = site.submit();
     says(&again, &["nothing to submit"]);
 
-    let killed = site.victim(&[]);
-    site.signal(&killed, "-KILL");
-    let requeued = site.victim(std::slice::from_ref(&killed));
-    cluster.say("scontrol", &["requeue", &requeued]);
+    let killed = site.held(&[]);
+    assert!(site.signal(killed, "-KILL"));
+    let requeued = site.held(&[killed]);
+    cluster.say("scontrol", &["requeue", &site.task(requeued)]);
     // The cluster says that the time is nearly up: the task saves and queues itself again.
-    let timed = site.victim(&[killed.clone(), requeued.clone()]);
-    site.signal(&timed, "-USR1");
+    let timed = site.held(&[killed, requeued]);
+    let timed_task = site.task(timed);
+    assert!(site.signal(timed, "-USR1") && site.signal(timed, "-CONT"));
     let dir = site.dir;
     cluster.stop_node();
     std::thread::sleep(std::time::Duration::from_secs(1));
@@ -198,10 +100,8 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
     assert_eq!(site.finished(), 6);
     assert!(site.submit().contains("nothing to submit"));
 
-    let stories: Vec<String> =
-        site.status().iter().map(|row| story(&site.dir.path().join(row["run"].as_str().unwrap()))).collect();
-    let interrupted =
-        [&killed, &requeued, &timed].map(|id| id.split_once('_').unwrap().1.parse::<usize>().unwrap());
+    let stories: Vec<String> = (0..6).map(|point| site.story(point)).collect();
+    let interrupted = [killed, requeued, timed];
     for (point, story) in stories.iter().enumerate() {
         assert_eq!(story.matches("finished").count(), 1, "point {point}: {story}");
         assert!(story.ends_with("step 1000: finished"), "point {point}: {story}");
@@ -211,27 +111,14 @@ fn killed_requeued_and_orphaned_tasks_end_with_the_same_bits_and_none_runs_twice
     for point in &interrupted[1..] {
         assert!(stories[*point].contains("saved and left, as asked"), "{}", stories[*point]);
     }
-    let log = read(sweep_dir(site.dir.path()).join(format!("logs/{timed}.txt")));
-    assert!(log.contains("prepared") && log.contains(&format!("queued again as {timed}")), "{log}");
+    let log = read(sweep_dir(site.dir.path()).join(format!("logs/{timed_task}.txt")));
+    assert!(log.contains("prepared") && log.contains(&format!("queued again as {timed_task}")), "{log}");
 
     done(site.dir.path(), "sweep plan.toml --runs local");
     let (here, there) =
         ["local", "runs"].map(|runs| checkpoints(&site.dir.path().join(runs), "miniature-sweep-")).into();
     assert_eq!(here.keys().collect::<Vec<_>>(), there.keys().collect::<Vec<_>>());
     assert!(here == there, "the cluster's checkpoints have other bytes");
-}
-
-/// Sends a signal to the process that trains a run.
-fn send(run: &Path, signal: &str) {
-    let log = read(run.join("log.txt"));
-    let process = log.rsplit_once("process ").unwrap().1.split(',').next().unwrap().to_string();
-    assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
-}
-
-/// What a run's log tells, without times.
-fn story(run: &Path) -> String {
-    let log = read(run.join("log.txt"));
-    log.lines().map(|line| line.split_once(' ').unwrap().1).collect::<Vec<_>>().join("; ")
 }
 
 fn sweep_dir(dir: &Path) -> PathBuf {
@@ -255,11 +142,11 @@ fn refused_cancelled_failed_and_forgotten_jobs_leave_a_state_to_go_on_from() {
     let plan = PLAN.replace("training.steps = 3000", "training.steps = 1000000");
     std::fs::write(site.dir.path().join("plan.toml"), &plan).unwrap();
     assert!(site.submit().contains("6 points submitted"));
-    let running = site.victim(&[]);
+    let running = site.caught(&[]);
     let said = site.done("sweep cancel plan.toml");
     says(&said, &["6 tasks of the cluster are cancelled"]);
     site.drain();
-    assert!(story(&site.run(&running)).ends_with("saved and left, as asked"));
+    assert!(site.story(running).ends_with("saved and left, as asked"));
     assert!(site.status().iter().all(|row| row["state"] == "interrupted" || row["state"] == "not begun"));
 
     // Held tasks are waited for; when the cluster forgets them they can be submitted again.
@@ -295,13 +182,14 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     let Some(cluster) = cluster(|| Cluster::accounted(4)) else { return };
     let ten = PLAN.replace("to = 2", "to = 4").replace("[slurm]", "[slurm]\naccount = \"lab\"");
     let long = ten.replace("training.steps = 3000", "training.steps = 1000000");
+    // Long enough to be caught a second time.
+    let ten = ten.replace("training.steps = 3000", "training.steps = 9000");
     let site = Site::new(&cluster, &long.replace("[slurm]", "[slurm]\nthrottle = 2"));
     // A task that hears nothing until its time is over, in a place that nobody takes; it is found out while the rest goes on.
     let one = long.replace("[8, 16]", "[8]").replace("to = 4", "to = 0");
     let deaf = Site::new(&cluster, &one.replace("\"main\"", "\"urgent\""));
     deaf.submit();
-    let out_of_time = deaf.victim(&[]);
-    deaf.signal(&out_of_time, "-STOP");
+    let out_of_time = deaf.task(deaf.held(&[]));
     cluster.end_time_of(&out_of_time);
     // One that is larger than what it asked for.
     let huge = one
@@ -339,10 +227,9 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     let short = ten.replace("directives = [", "directives = [\"--no-requeue\", ");
     std::fs::write(site.dir.path().join("plan.toml"), short).unwrap();
     assert!(site.submit().contains("10 points submitted as jobs "));
-    let killed = site.caught(&[]);
-    let run = |point: usize| site.dir.path().join(site.status()[point]["run"].as_str().unwrap());
-    send(&run(killed), "-KILL");
-    let preempted = site.caught(&[killed]);
+    let killed = site.held(&[]);
+    assert!(site.signal(killed, "-KILL"));
+    let preempted = site.held(&[killed]);
     cluster.preempt();
     site.drain_but(&out_of_time);
     let ended = site.ended(killed, "FAILED");
@@ -356,8 +243,8 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     // The machine of another is lost.
     let left = 10 - site.finished();
     assert!((2..=4).contains(&left), "{shown}");
-    says(&site.submit(), &[&format!("{left} points submitted as job")]);
-    let lost = site.caught(&[]);
+    says(&site.submit(), &[&format!("{} submitted as job", counted(left, "point", "points"))]);
+    let lost = site.held(&[]);
     for state in ["down", "resume"] {
         let state = format!("state={state}");
         cluster.say("scontrol", &["update", "nodename=node1", &state, "reason=test"]);
@@ -371,7 +258,7 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     let left = 10 - site.finished();
     assert!((1..=4).contains(&left), "{shown}");
     let said = site.submit();
-    says(&said, &[&format!("{left} points submitted as job")]);
+    says(&said, &[&format!("{} submitted as job", counted(left, "point", "points"))]);
     site.drain();
     assert_eq!(site.finished(), 10, "{:?}", site.status());
     assert!(site.submit().contains("nothing to submit"));
@@ -381,8 +268,8 @@ fn more_points_than_an_array_holds_run_in_several_and_the_accounts_tell_how_they
     // Memory is looked at every second, so that not every task was seen.
     let memory = |row: &Value| row["ended"]["max_rss"].as_u64();
     assert!(site.status().iter().filter_map(memory).any(|bytes| bytes > 1_000_000), "{:?}", site.status());
-    for row in site.status() {
-        let story = story(&site.dir.path().join(row["run"].as_str().unwrap()));
+    for point in 0..10 {
+        let story = site.story(point);
         assert_eq!(story.matches("finished").count(), 1, "{story}");
     }
 
