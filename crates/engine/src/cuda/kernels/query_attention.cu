@@ -34,6 +34,8 @@ __device__ __forceinline__ float weigh(float* scores, int keys) {
     float high = scores[0], sum = 0;
     for (int key = threadIdx.x % WARP; key < keys; key += WARP) high = fmaxf(high, scores[key]);
     high = warp_max(high);
+    // Every lane has read the first score, which one of them overwrites.
+    __syncwarp();
     for (int key = threadIdx.x % WARP; key < keys; key += WARP) {
         const float weight = expf((scores[key] - high) * scale);
         scores[key] = weight;
