@@ -157,7 +157,7 @@ impl Page {
         groups.iter_mut().for_each(|(_, checks)| checks.retain(|check| self.is_selected(&check.name)));
         groups.retain(|(_, checks)| !checks.is_empty());
         let checks = groups.iter().flat_map(|(_, checks)| checks);
-        device.precompile(checks.flat_map(|check| check.kernels(device)));
+        device.precompile(checks.flat_map(|check| check.kernels(&device.info)));
         for (group, checks) in groups {
             self.heading(&group);
             for check in checks {

@@ -12,8 +12,9 @@ use cudarc::driver::{CudaFunction, CudaModule};
 use cudarc::nvrtc::{Ptx, result as nvrtc, sys};
 
 use super::Precision;
-use super::device::Device;
+use super::device::{Device, DeviceInfo};
 use super::error::{CudaError, driver};
+use super::usage::{self, KernelUsage};
 use crate::hash::stable_id;
 use crate::model::checkpoint::write_whole;
 
@@ -56,6 +57,17 @@ impl KernelSource {
             text += "\n";
         }
         Self { name, text }
+    }
+
+    /// A name for people.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Compiles for a device, which need not be there: what its kernels take of a multiprocessor.
+    pub fn usage(&self, device: &DeviceInfo) -> Result<Vec<KernelUsage>, CudaError> {
+        let (_, log) = compile_text(self.name, &self.text, &device.architecture(), &["--ptxas-options=-v"])?;
+        Ok(usage::parse(&log))
     }
 
     /// The kernel `sample` of a [`Feed::Kernel`](crate::trainer::Feed::Kernel).
@@ -101,16 +113,13 @@ impl Device {
     }
 
     fn cubin(&self, KernelSource { name, text }: &KernelSource) -> Result<Vec<u8>, CudaError> {
-        let (major, minor) = self.info.capability;
-        // "sm_90a" admits wgmma, which no other architecture has.
-        let own = if self.is_hopper() { "a" } else { "" };
-        let architecture = format!("-arch=sm_{major}{minor}{own}");
-        let key = stable_id(&format!("{text}\n{architecture} {:?}", self.info.nvrtc));
+        let architecture = self.info.architecture();
+        let key = stable_id(&format!("{text}\n-arch={architecture} {:?}", self.info.nvrtc));
         let cached = cache_directory().map(|dir| dir.join(format!("{name}-{key:016x}.cubin")));
         if let Some(cubin) = cached.as_ref().and_then(|path| fs::read(path).ok()) {
             return Ok(cubin);
         }
-        let cubin = compile_text(name, text, &architecture)?;
+        let (cubin, _) = compile_text(name, text, &architecture, &[])?;
         if let Some(path) = cached {
             // A cache that cannot be written only costs time.
             let _ = path.parent().map(fs::create_dir_all);
@@ -120,25 +129,32 @@ impl Device {
     }
 }
 
-fn compile_text(name: &str, text: &str, architecture: &str) -> Result<Vec<u8>, CudaError> {
+/// A cubin, and what the compiler says about it.
+fn compile_text(
+    name: &str,
+    text: &str,
+    architecture: &str,
+    more: &[&str],
+) -> Result<(Vec<u8>, String), CudaError> {
     let failed = |log: String| CudaError::Compile { name: name.into(), log };
     let source = CString::new(text).map_err(|e| failed(e.to_string()))?;
     let program = nvrtc::create_program(&source, None).map_err(|e| failed(e.to_string()))?;
-    let options = [architecture, "-std=c++17", "--extra-device-vectorization"];
+    let architecture = format!("-arch={architecture}");
+    let options = [&[architecture.as_str(), "-std=c++17", "--extra-device-vectorization"], more].concat();
     // SAFETY: the program was just made and is destroyed at the end.
-    let cubin = match unsafe { nvrtc::compile_program(program, &options) } {
+    let compiled = unsafe { nvrtc::compile_program(program, &options) };
+    // SAFETY: the program lives; its log is there whether it was compiled or not.
+    let log = unsafe { nvrtc::get_program_log(program) }.unwrap_or_default();
+    let log: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+    let log = String::from_utf8_lossy(&log).into_owned();
+    let cubin = match compiled {
         // SAFETY: the program has just been compiled.
         Ok(()) => unsafe { cubin_of(program) }.map_err(|e| failed(e.to_string())),
-        Err(error) => {
-            // SAFETY: the program lives; its log is there whether it was compiled or not.
-            let log = unsafe { nvrtc::get_program_log(program) }.unwrap_or_default();
-            let text: Vec<u8> = log.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-            Err(failed(format!("{error}\n{}", String::from_utf8_lossy(&text))))
-        }
+        Err(error) => Err(failed(format!("{error}\n{log}"))),
     };
     // SAFETY: made above, destroyed once.
     let _ = unsafe { nvrtc::destroy_program(program) };
-    cubin
+    Ok((cubin?, log))
 }
 
 /// # Safety

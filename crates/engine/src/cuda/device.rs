@@ -26,6 +26,8 @@ pub struct DeviceInfo {
     pub multiprocessors: usize,
     /// Bytes of memory.
     pub memory: usize,
+    /// Bytes of shared memory that one block may opt in to.
+    pub shared_memory: usize,
     /// Newest CUDA version the driver knows, e.g. 13000.
     pub driver: i32,
     /// Version of NVRTC, major and minor.
@@ -34,14 +36,27 @@ pub struct DeviceInfo {
     pub cublaslt: usize,
 }
 
+impl DeviceInfo {
+    /// Whether it is a Hopper GPU, with wgmma and programmatic dependent launch.
+    pub(crate) fn is_hopper(&self) -> bool {
+        self.capability == (9, 0)
+    }
+
+    /// What kernels are compiled for.
+    pub(crate) fn architecture(&self) -> String {
+        let (major, minor) = self.capability;
+        // "sm_90a" admits wgmma, which no other architecture has.
+        let own = if self.is_hopper() { "a" } else { "" };
+        format!("sm_{major}{minor}{own}")
+    }
+}
+
 /// An opened GPU.
 pub struct Device {
     pub(crate) context: Arc<CudaContext>,
     pub(crate) blas: lt_sys::cublasLtHandle_t,
     /// What it is.
     pub info: DeviceInfo,
-    /// Bytes of shared memory that one block may opt in to.
-    pub(crate) shared_memory: usize,
     pub(crate) autotune: AutotuneCache,
     pub(crate) timer: LazyTimer,
     /// Whether it has been kept busy long enough to have reached its clock.
@@ -111,8 +126,6 @@ impl Device {
         // SAFETY: all work is ordered by the programs themselves, which run on streams of their own.
         unsafe { context.disable_event_tracking() };
         let attribute = |a| context.attribute(a).map_err(failed("query an attribute"));
-        let shared_memory =
-            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as usize;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: writes two integers.
         let _ = unsafe { nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
@@ -121,6 +134,8 @@ impl Device {
             capability,
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
             memory: context.total_mem().map_err(failed("query the memory"))?,
+            shared_memory: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?
+                as usize,
             driver: version,
             nvrtc: (major, minor),
             // SAFETY: returns a number.
@@ -134,7 +149,6 @@ impl Device {
             context,
             blas,
             info,
-            shared_memory,
             autotune,
             timer,
             warm: AtomicBool::new(false),
@@ -142,11 +156,6 @@ impl Device {
             guards,
             gate,
         }))
-    }
-
-    /// Whether it is a Hopper GPU, with wgmma and programmatic dependent launch.
-    pub(crate) fn is_hopper(&self) -> bool {
-        self.info.capability == (9, 0)
     }
 
     /// A stream of its own.

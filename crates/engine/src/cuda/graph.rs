@@ -236,7 +236,9 @@ impl Streams {
             }
             let stream = &self.streams[*number];
             match work {
-                Work::Kernel(launch) => launch.enqueue(stream, self.device.is_hopper() && *number == MAIN)?,
+                Work::Kernel(launch) => {
+                    launch.enqueue(stream, self.device.info.is_hopper() && *number == MAIN)?
+                }
                 Work::Matmul(matmul) => matmul.enqueue(stream, self.workspaces[*number])?,
                 // A stream without work is no part of a captured graph and must not be waited for.
                 Work::Join => {

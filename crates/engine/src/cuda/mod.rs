@@ -11,6 +11,7 @@
 //! memory.rs    where buffers are made, filled and read
 //! guards.rs    bytes around buffers that nobody may touch
 //! compiler.rs  kernels → NVRTC → cubin, cached on disk
+//! usage.rs     registers, shared memory and spills of kernels
 //! kernels/     CUDA sources: attention, LSTM, LayerNorm, read-in, read-out and loss, matmuls on Hopper, Adam, Muon
 //! tensor_map.rs  matrices as Hopper's copy engine sees them
 //! matmul.rs    one cuBLASLt matmul with its epilogue
@@ -54,6 +55,7 @@ mod state_readers;
 mod step_tuning;
 mod tensor_map;
 mod trainer;
+mod usage;
 
 pub use buffer::{BufferError, DType};
 pub use compiler::{KernelSource, cache_directory};
@@ -65,6 +67,7 @@ pub use runner::CudaRunner;
 pub use sampling::sample_once;
 pub use state_readers::StateReader;
 pub use trainer::{CudaTrainer, TABLE};
+pub use usage::{KernelUsage, known_devices, nvrtc_is_present};
 
 /// How numbers are stored and multiplied on the device. Parameters, the optimiser's moments and the residual stream are
 /// float32 always.

@@ -240,7 +240,7 @@ impl<E: From<CudaError>> Trainer<E> for CudaTrainer {
         for (points, feed) in shapes {
             // A shape that the device cannot run is refused when it comes, where there is someone to tell.
             let Ok(graph) = self.network.graph(self.batch, 2 * points, Mode::Train) else { continue };
-            kernels.extend(sources(&self.device, self.precision, &graph).unwrap_or_default());
+            kernels.extend(sources(&self.device.info, self.precision, &graph).unwrap_or_default());
             if let Feed::Kernel { source, .. } = feed {
                 kernels.push(KernelSource::sampler(self.precision, source));
             }

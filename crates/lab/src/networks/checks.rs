@@ -167,7 +167,7 @@ pub fn patching(device: &Arc<cuda::Device>, precision: Precision) -> Result<Vec<
 }
 
 /// Networks at every number of points of the curriculum.
-fn kernels_of_curriculum(device: &cuda::Device, precision: Precision) -> Vec<KernelSource> {
+fn kernels_of_curriculum(device: &cuda::DeviceInfo, precision: Precision) -> Vec<KernelSource> {
     let Experiment { task, training, network, .. } = experiment("linear");
     let Ok(network) = network.build(task.dim, task.points) else { return Vec::new() };
     let at = |step| training.points.map_or(task.points, |ramp| ramp.at(step, training.steps));

@@ -11,7 +11,7 @@ mod training;
 
 use std::sync::Arc;
 
-use super::{CudaError, Device, GuardReport, KernelSource, Precision};
+use super::{CudaError, Device, DeviceInfo, GuardReport, KernelSource, Precision};
 use super::{lowering, optim};
 use crate::model::networks::{Mode, Network};
 
@@ -154,7 +154,7 @@ pub struct Named {
 }
 
 type Run = Box<dyn Fn(&Arc<Device>) -> Result<Vec<Check>, Failure>>;
-type Kernels = Box<dyn Fn(&Device) -> Vec<KernelSource>>;
+type Kernels = Box<dyn Fn(&DeviceInfo) -> Vec<KernelSource>>;
 
 impl Named {
     /// Gives a check its name.
@@ -167,13 +167,13 @@ impl Named {
     }
 
     /// Says which kernels it uses, for [`Device::precompile`]; one that is not named only costs time.
-    pub fn using(mut self, kernels: impl Fn(&Device) -> Vec<KernelSource> + 'static) -> Named {
+    pub fn using(mut self, kernels: impl Fn(&DeviceInfo) -> Vec<KernelSource> + 'static) -> Named {
         self.kernels = Box::new(kernels);
         self
     }
 
     /// Kernels that it is known to use.
-    pub fn kernels(&self, device: &Device) -> Vec<KernelSource> {
+    pub fn kernels(&self, device: &DeviceInfo) -> Vec<KernelSource> {
         (self.kernels)(device)
     }
 
@@ -186,7 +186,7 @@ impl Named {
 
 /// Kernels that training a network takes, but for the sampler's. None where the device does not offer the network.
 pub fn kernels_of(
-    device: &Device,
+    device: &DeviceInfo,
     precision: Precision,
     network: &Network,
     [batch, tokens]: [usize; 2],

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::cases::{Case, tolerance};
 use super::{Check, relative_distance};
 use crate::cuda::lowering;
-use crate::cuda::{CudaError, CudaQueryRunner, CudaRunner, Device, KernelSource, Precision, StateReader};
+use crate::cuda::{
+    CudaError, CudaQueryRunner, CudaRunner, Device, DeviceInfo, KernelSource, Precision, StateReader,
+};
 use crate::error::EngineError;
 use crate::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use crate::model::ops::{AttentionKind, LayerNorm, Mask, Weighting};
@@ -95,7 +97,7 @@ impl QueryCase {
     }
 
     /// Kernels that it uses; none where the device does not offer the network.
-    pub(super) fn kernels(&self, device: &Device, precision: Precision) -> Vec<KernelSource> {
+    pub(super) fn kernels(&self, device: &DeviceInfo, precision: Precision) -> Vec<KernelSource> {
         let Case { network, batch, tokens, .. } = &self.prompts;
         let sources = || -> Result<Vec<KernelSource>> {
             let prefix = network.graph(*batch, *tokens, Mode::Infer)?;

@@ -85,7 +85,7 @@ impl Lowering<'_> {
         [operands, warps]: [usize; 2],
         arguments: Vec<Argument>,
     ) -> Result<(), CudaError> {
-        let available = self.device.shared_memory;
+        let available = self.device.info.shared_memory;
         let shared = SharedMemory::new(op, self.precision);
         let staged = shared.staged(self.graph.mode, available);
         if self.attention.is_none() {

@@ -125,7 +125,7 @@ impl Lowering<'_> {
         if !chained || !alike || self.lstm.is_some() {
             return Err(CudaError::Unsupported("LSTM layers other than one stack of one width".into()));
         }
-        let available = self.device.shared_memory;
+        let available = self.device.info.shared_memory;
         let tiling = Tiling::new(&first, self.precision, available)?;
         let kernels = self.device.compile(&source(&first, self.precision, available)?)?;
         let (mut rows, mut saved) = (Vec::new(), Vec::new());

@@ -6,7 +6,7 @@ use super::{Lowering, Partials};
 use crate::cuda::Precision;
 use crate::cuda::buffer::{Pointer, StorageBuffer};
 use crate::cuda::compiler::KernelSource;
-use crate::cuda::device::Device;
+use crate::cuda::device::DeviceInfo;
 use crate::cuda::error::CudaError;
 use crate::cuda::graph::{Argument, Launch, MAIN};
 use crate::cuda::kernels;
@@ -37,11 +37,11 @@ impl Shape {
     }
 
     /// The shape of a linear map with GELU, if there are kernels for it.
-    fn of(op: &Linear, precision: Precision, device: &Device) -> Option<Shape> {
+    fn of(op: &Linear, precision: Precision, device: &DeviceInfo) -> Option<Shape> {
         let gelu = matches!(op.epilogue, Epilogue::Activate { kind: Activation::Gelu, .. });
         let fits = KS.contains(&op.inner)
             && op.outer.is_multiple_of(TILE_N)
-            && op.outer / TILE_N <= device.info.multiprocessors;
+            && op.outer / TILE_N <= device.multiprocessors;
         let offered = precision == Precision::Bf16 && device.is_hopper();
         (gelu && !op.transposed && fits && offered).then_some(Shape { k: op.inner, n: op.outer })
     }
@@ -52,13 +52,13 @@ impl Shape {
     }
 
     /// Blocks that share the rows of one tile of N: all of them together at most one per multiprocessor.
-    fn blocks_per_tile(self, rows: usize, device: &Device) -> usize {
-        (device.info.multiprocessors / (self.n / TILE_N)).min(rows.div_ceil(TILE_M))
+    fn blocks_per_tile(self, rows: usize, device: &DeviceInfo) -> usize {
+        (device.multiprocessors / (self.n / TILE_N)).min(rows.div_ceil(TILE_M))
     }
 }
 
 /// What the kernels for a linear map are compiled from, if it has such kernels.
-pub(super) fn source(op: &Linear, precision: Precision, device: &Device) -> Option<KernelSource> {
+pub(super) fn source(op: &Linear, precision: Precision, device: &DeviceInfo) -> Option<KernelSource> {
     Shape::of(op, precision, device).map(Shape::source)
 }
 
@@ -78,7 +78,7 @@ impl Lowering<'_> {
         if !self.mlp_kernels.contains_key(&shape) {
             self.mlp_kernels.insert(shape, self.device.compile(&shape.source())?);
         }
-        let blocks = shape.n / TILE_N * shape.blocks_per_tile(rows, self.device);
+        let blocks = shape.n / TILE_N * shape.blocks_per_tile(rows, &self.device.info);
         let arguments = pointers.iter().copied().map(Argument::from).chain([rows.into()]).collect();
         let kernels = &self.mlp_kernels[&shape];
         let launch = Launch::with_shared(kernels, name, [blocks, THREADS], shape.shared(), arguments)?;
@@ -90,7 +90,7 @@ impl Lowering<'_> {
     /// for that.
     pub(super) fn mlp_up_gelu(&mut self, op: &Linear) -> Result<bool, CudaError> {
         let [w, bias] = [self.weights(op.w)?, self.weights(op.b)?];
-        let Some(shape) = Shape::of(op, self.precision, self.device) else { return Ok(false) };
+        let Some(shape) = Shape::of(op, self.precision, &self.device.info) else { return Ok(false) };
         if !is_aligned(w) || !is_aligned(bias) || !self.backward_is_fused(op) {
             return Ok(false);
         }
@@ -129,7 +129,7 @@ impl Lowering<'_> {
     pub(super) fn mlp_hidden_backward(&mut self, op: &Linear) -> Result<bool, CudaError> {
         let Some(&derivative) = self.saved_derivatives.get(&op.x.0) else { return Ok(false) };
         let shape = Shape { k: op.outer, n: op.inner };
-        let count = shape.blocks_per_tile(op.rows, self.device) * WARPS;
+        let count = shape.blocks_per_tile(op.rows, &self.device.info) * WARPS;
         let all = op.rows * op.inner;
         let d = self.storage_buffer("mlp hidden gradient", all)?;
         let sums = self.float_buffer("bias partials", count * op.inner)?;

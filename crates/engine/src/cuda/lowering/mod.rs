@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::Precision;
 use super::buffer::{BufferError, DType, DeviceBuffer, StorageBuffer};
 use super::compiler::{KernelSource, Kernels};
-use super::device::Device;
+use super::device::{Device, DeviceInfo};
 use super::error::CudaError;
 use super::graph::{Argument, Command, Launch, MAIN, STREAMS, Work};
 use super::kernels;
@@ -79,7 +79,7 @@ fn width(graph: &Graph) -> Result<usize, CudaError> {
     Ok(width)
 }
 
-fn rows_source(device: &Device, precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
+fn rows_source(device: &DeviceInfo, precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
     let float_stream = usize::from(norm_hopper::keeps_stream_in_float(graph, precision, device));
     let defines = [("WIDTH", width(graph)?), ("FEATURES", graph.features), ("FLOAT_STREAM", float_stream)];
     Ok(KernelSource::new("rows", precision, &defines, kernels::ROWS))
@@ -87,7 +87,7 @@ fn rows_source(device: &Device, precision: Precision, graph: &Graph) -> Result<K
 
 /// What the kernels of a graph are compiled from.
 pub(crate) fn sources(
-    device: &Device,
+    device: &DeviceInfo,
     precision: Precision,
     graph: &Graph,
 ) -> Result<Vec<KernelSource>, CudaError> {
@@ -114,7 +114,7 @@ pub(crate) fn lower(
     memory: DeviceMemory,
 ) -> Result<Lowered, CudaError> {
     let width = width(graph)?;
-    let kernels = device.compile(&rows_source(device, precision, graph)?)?;
+    let kernels = device.compile(&rows_source(&device.info, precision, graph)?)?;
     let count = graph.plan.buffers.len();
     let mut lowering = Lowering {
         device,
@@ -136,7 +136,7 @@ pub(crate) fn lower(
         values: vec![None; count],
         storage_copies: HashMap::new(),
         gradients: vec![None; count],
-        float_stream: norm_hopper::keeps_stream_in_float(graph, precision, device),
+        float_stream: norm_hopper::keeps_stream_in_float(graph, precision, &device.info),
         stream_gradients: HashMap::new(),
         bias_partials: HashMap::new(),
         reductions: Vec::new(),

@@ -6,7 +6,7 @@ use super::Lowering;
 use crate::cuda::Precision;
 use crate::cuda::buffer::{DType, StorageBuffer};
 use crate::cuda::compiler::KernelSource;
-use crate::cuda::device::Device;
+use crate::cuda::device::DeviceInfo;
 use crate::cuda::error::CudaError;
 use crate::cuda::graph::{Argument, Launch, MAIN};
 use crate::cuda::kernels;
@@ -35,10 +35,10 @@ pub(super) struct Shape {
 
 impl Shape {
     /// The shape of a matmul `[rows, k] · [k, width]`, if there are kernels for it.
-    fn of(rows: usize, k: usize, width: usize, precision: Precision, device: &Device) -> Option<Shape> {
+    fn of(rows: usize, k: usize, width: usize, precision: Precision, device: &DeviceInfo) -> Option<Shape> {
         let offered = precision == Precision::Bf16 && device.is_hopper();
         // With more blocks than multiprocessors their beginnings and ends are not hidden: at batch 256 nothing is gained.
-        let at_once = rows.div_ceil(TILE_M) <= device.info.multiprocessors;
+        let at_once = rows.div_ceil(TILE_M) <= device.multiprocessors;
         let fits = width == WIDTH && k > 0 && k.is_multiple_of(STAGE_K);
         (offered && at_once && fits).then_some(Shape { k })
     }
@@ -74,12 +74,12 @@ fn find_norm(graph: &Graph, is_it: impl Fn(&LayerNorm) -> bool) -> Option<&Layer
 
 /// Whether some of a graph's LayerNorms are fused. The gradient of its residual stream is float32 between kernels then: what
 /// these kernels read and write is hidden, while elsewhere it would cost 5 % of a step at batch 256.
-pub(super) fn keeps_stream_in_float(graph: &Graph, precision: Precision, device: &Device) -> bool {
+pub(super) fn keeps_stream_in_float(graph: &Graph, precision: Precision, device: &DeviceInfo) -> bool {
     !sources(graph, precision, device).is_empty()
 }
 
 /// What the kernels of a graph are compiled from.
-pub(super) fn sources(graph: &Graph, precision: Precision, device: &Device) -> Vec<KernelSource> {
+pub(super) fn sources(graph: &Graph, precision: Precision, device: &DeviceInfo) -> Vec<KernelSource> {
     let shapes = graph.plan.ops().iter().flat_map(|op| {
         let Op::Linear(op) = op else { return [None, None] };
         let forward = norm_after(graph, op).map(|norm| (op.inner, norm.width));
@@ -115,7 +115,7 @@ impl Lowering<'_> {
             return Ok(false);
         };
         let w = self.weights(op.w)?;
-        let shape = Shape::of(op.rows, op.inner, op.outer, self.precision, self.device);
+        let shape = Shape::of(op.rows, op.inner, op.outer, self.precision, &self.device.info);
         let Some(shape) = shape.filter(|_| w.is_aligned(16)) else { return Ok(false) };
         let all = op.rows * WIDTH;
         let sum = self.store("residual stream", op.out, DType::Float)?;
@@ -141,7 +141,7 @@ impl Lowering<'_> {
     pub(super) fn linear_norm_backward(&mut self, op: &Linear) -> Result<bool, CudaError> {
         let Some(norm) = norm_before(self.graph, op.x).filter(|_| !op.transposed) else { return Ok(false) };
         let w = self.weights(op.w)?;
-        let shape = Shape::of(op.rows, op.outer, op.inner, self.precision, self.device);
+        let shape = Shape::of(op.rows, op.outer, op.inner, self.precision, &self.device.info);
         let residual = self.stream_gradients.get(&norm.x.0).copied();
         let (Some(shape), Some(residual)) = (shape.filter(|_| w.is_aligned(16)), residual) else {
             return Ok(false);
