@@ -1,0 +1,208 @@
+//! Kernels on a CUDA device in software (`crates/engine/emulator`), which watches every access; says `skipped` where that cannot be
+//! built. `scripts/sanitize kernels` runs all checks of `iclab doctor` on it.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use engine::cuda::{self, CudaError, Device, Precision, checks};
+
+/// Set in the process of a test that has the device.
+const EMULATED: &str = "ICLAB_TEST_IS_EMULATED";
+
+/// The device, in a process of its own. In that of the caller: what the test said there, and no device.
+enum Emulated {
+    Device(Arc<Device>),
+    Said(String),
+    Skipped,
+}
+
+/// Runs a test by its name once more, with the device.
+fn emulated(test: &str) -> Emulated {
+    if std::env::var_os(EMULATED).is_some() {
+        return Emulated::Device(Device::open(0).unwrap());
+    }
+    let compiler = Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !compiler || cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
+        eprintln!("skipped: needs a C++ compiler on Linux and x86-64");
+        return Emulated::Skipped;
+    }
+    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/emulate-gpu"))
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(EMULATED, "1")
+        .output()
+        .unwrap();
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    Emulated::Said(said)
+}
+
+#[test]
+fn kernels_compute_what_the_reference_does() {
+    let device = match emulated("kernels_compute_what_the_reference_does") {
+        Emulated::Device(device) => device,
+        Emulated::Said(said) => return print!("{said}"),
+        Emulated::Skipped => return,
+    };
+    // Between them all but the samplers' kernels, those of Hopper included; bf16 has variants that the others do not have.
+    let names = [
+        "causal softmax",
+        "the paper's network",
+        "LSTM",
+        "one query, heads of 24",
+        "activations read and patched",
+    ];
+    let networks =
+        checks::suite(Precision::Bf16).into_iter().filter(|check| names.contains(&check.name.as_str()));
+    let in_float =
+        checks::suite(Precision::Float32).into_iter().filter(|check| check.name == "causal softmax");
+    let chosen: Vec<_> = checks::memory().into_iter().chain(networks).chain(in_float).collect();
+    assert_eq!(chosen.len(), names.len() + 2);
+    device.precompile(chosen.iter().flat_map(|check| check.kernels(&device.info)));
+    for check in chosen {
+        let outcome = check.run(&device);
+        println!("{}: {:?}, guards of {} buffers intact", check.name, outcome.verdict, outcome.guarded);
+        assert!(outcome.verdict.is_ok(), "{}", check.name);
+    }
+}
+
+/// One kernel, and words one of which must be said of it; none where nothing is wrong. It has two blocks of 128 threads and writes tokens,
+/// `[2, 8, 16]`, and targets, `[2, 4]`.
+struct Fault {
+    name: &'static str,
+    body: &'static str,
+    said: &'static [&'static str],
+}
+
+/// Of two threads the one or the other comes first.
+const RACE: &[&str] = &["has written it without a barrier between", "may still read it"];
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        name: "nothing",
+        body: "__shared__ float s[128]; s[i] = i; __syncthreads(); tokens[128 * blockIdx.x + i] = s[127 - i];",
+        said: &[],
+    },
+    Fault {
+        name: "a missing barrier",
+        body: "__shared__ float s[128]; s[i] = i; tokens[128 * blockIdx.x + i] = s[127 - i];",
+        said: RACE,
+    },
+    Fault {
+        name: "a missing barrier before the next write",
+        body: "__shared__ float s[128]; s[i] = i; __syncthreads(); const float x = s[127 - i]; s[i] = x; \
+               tokens[128 * blockIdx.x + i] = x;",
+        said: RACE,
+    },
+    Fault {
+        name: "a barrier that some do not reach",
+        body: "if (i < 32) __syncthreads(); tokens[128 * blockIdx.x + i] = 0;",
+        said: &["threads wait for each other for ever; 32 at barrier 0"],
+    },
+    Fault {
+        name: "lanes that part ways",
+        body: "if (i % 32 < 16) __syncwarp(); else targets[0] = __shfl_sync(~0u, i, 0);",
+        said: &["lanes of a warp part ways"],
+    },
+    Fault {
+        name: "a write beyond a buffer",
+        body: "if (i == 0) targets[8] = 0;",
+        said: &["4 bytes are written 32 bytes from the start of an allocation of 32"],
+    },
+    Fault {
+        name: "a read before a buffer",
+        body: "if (i == 0) targets[0] = tokens[-1];",
+        said: &["4 bytes are read 4 bytes before an allocation"],
+    },
+    Fault {
+        name: "a read beyond shared memory",
+        body: "__shared__ float s[128]; s[i] = i; __syncthreads(); tokens[128 * blockIdx.x + i] = s[i + 1];",
+        said: &["4 bytes are read at 232960 of shared memory, where 0 are dynamic and 512 static"],
+    },
+    Fault {
+        name: "a vector that is not aligned",
+        body: "if (i + blockIdx.x == 0) *reinterpret_cast<float4*>(tokens) = *reinterpret_cast<const float4*>(tokens + 1);",
+        said: &["which is not aligned"],
+    },
+    Fault {
+        name: "two blocks at one place",
+        body: "tokens[i] = blockIdx.x;",
+        said: &["of the same launch has written it"],
+    },
+    Fault {
+        name: "a copy that is not waited for",
+        body: "__shared__ __align__(16) float s[128]; if (i < 32) cp_async_16(s + 4 * i, tokens + 4 * i, true); __syncthreads(); \
+               targets[4 * blockIdx.x] = s[0];",
+        said: &["where an asynchronous copy may not have arrived"],
+    },
+    Fault { name: "no fault in a wgmma", body: "product<true>(tokens);", said: &[] },
+    Fault {
+        name: "a wgmma without a proxy fence",
+        body: "product<false>(tokens);",
+        said: &["thread 0 has written it without a proxy fence"],
+    },
+];
+
+/// A product of ones, of which each block writes 128 sums.
+const PRODUCT: &str = "
+struct Operand { unsigned short values[128 * 64]; };
+template <bool FENCE>
+__device__ void product(float* tokens) {
+    extern __shared__ __align__(1024) unsigned char unused[];
+    __shared__ __align__(1024) Operand both;
+    for (int at = threadIdx.x; at < 128 * 64; at += 128) both.values[at] = 0x3f80;
+    if (FENCE) fence_async_proxy();
+    __syncthreads();
+    float d[64];
+    wgmma_fence();
+    const u32 start = shared_address(both.values);
+    wgmma_m64n128k16<0>(d, smem_descriptor(start, 0), smem_descriptor(start, 0), 0);
+    wgmma_commit();
+    wgmma_wait<0>();
+    results_are_there(d);
+    tokens[128 * blockIdx.x + threadIdx.x] = d[7] + d[63];
+}
+";
+
+impl Fault {
+    fn run(&self, device: &Arc<Device>) -> Result<Vec<f32>, CudaError> {
+        let common = include_str!("../src/cuda/kernels/common.cuh");
+        let hopper = include_str!("../src/cuda/kernels/hopper.cuh");
+        // Of Hopper's kernels some pack bf16, which samplers, in float32, do not have.
+        let source = format!(
+            "{common}\n__device__ u32 pack2(float, float) {{ return 0; }}\n{hopper}\n{PRODUCT}\n\
+             extern \"C\" __global__ void sample(float* tokens, float* targets, const void*, const void*) {{\n\
+             const int i = threadIdx.x;\n{}\n}}\n",
+            self.body
+        );
+        Ok(cuda::sample_once(device, (&source, 128), [2, 4, 16], 0, 16)?.0)
+    }
+}
+
+#[test]
+fn faults_of_kernels_are_found() {
+    let said = match emulated("faults_of_kernels_are_found") {
+        Emulated::Said(said) => said,
+        Emulated::Skipped => return,
+        Emulated::Device(device) => {
+            for fault in FAULTS {
+                eprintln!("fault: {}", fault.name);
+                let found = fault.run(&device);
+                assert_eq!(found.is_ok(), fault.said.is_empty(), "{}: {found:?}", fault.name);
+                if fault.name.contains("wgmma") && found.is_ok() {
+                    assert_eq!(found.unwrap(), [32.0; 256]);
+                }
+            }
+            return;
+        }
+    };
+    let parts: Vec<&str> = said.split("fault: ").skip(1).collect();
+    assert_eq!(parts.len(), FAULTS.len());
+    for (fault, part) in FAULTS.iter().zip(parts) {
+        assert!(part.starts_with(fault.name), "{part}");
+        let found = fault.said.is_empty() || fault.said.iter().any(|words| part.contains(words));
+        assert!(found, "{}: {part}", fault.name);
+        assert_eq!(part.contains("emulated GPU:"), !fault.said.is_empty(), "{}: {part}", fault.name);
+    }
+}
