@@ -79,8 +79,8 @@ fn width(graph: &Graph) -> Result<usize, CudaError> {
     Ok(width)
 }
 
-fn rows_source(device: &DeviceInfo, precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
-    let float_stream = usize::from(norm_hopper::keeps_stream_in_float(graph, precision, device));
+fn rows_source(precision: Precision, graph: &Graph) -> Result<KernelSource, CudaError> {
+    let float_stream = usize::from(layer_norm::keeps_stream_in_float(graph, precision));
     let defines = [("WIDTH", width(graph)?), ("FEATURES", graph.features), ("FLOAT_STREAM", float_stream)];
     Ok(KernelSource::new("rows", precision, &defines, kernels::ROWS))
 }
@@ -101,7 +101,7 @@ pub(crate) fn sources(
     };
     let norms = norm_hopper::sources(graph, precision, device).into_iter().map(Ok);
     let ops = graph.plan.ops().iter().filter_map(of_op).chain(norms);
-    std::iter::once(rows_source(device, precision, graph)).chain(ops).collect()
+    std::iter::once(rows_source(precision, graph)).chain(ops).collect()
 }
 
 /// Lowers a graph; one of queries with the prefix that they follow.
@@ -114,7 +114,7 @@ pub(crate) fn lower(
     memory: DeviceMemory,
 ) -> Result<Lowered, CudaError> {
     let width = width(graph)?;
-    let kernels = device.compile(&rows_source(&device.info, precision, graph)?)?;
+    let kernels = device.compile(&rows_source(precision, graph)?)?;
     let count = graph.plan.buffers.len();
     let mut lowering = Lowering {
         device,
@@ -136,7 +136,7 @@ pub(crate) fn lower(
         values: vec![None; count],
         storage_copies: HashMap::new(),
         gradients: vec![None; count],
-        float_stream: norm_hopper::keeps_stream_in_float(graph, precision, &device.info),
+        float_stream: layer_norm::keeps_stream_in_float(graph, precision),
         stream_gradients: HashMap::new(),
         bias_partials: HashMap::new(),
         reductions: Vec::new(),

@@ -72,12 +72,6 @@ fn find_norm(graph: &Graph, is_it: impl Fn(&LayerNorm) -> bool) -> Option<&Layer
     })
 }
 
-/// Whether some of a graph's LayerNorms are fused. The gradient of its residual stream is float32 between kernels then: what
-/// these kernels read and write is hidden, while elsewhere it would cost 5 % of a step at batch 256.
-pub(super) fn keeps_stream_in_float(graph: &Graph, precision: Precision, device: &DeviceInfo) -> bool {
-    !sources(graph, precision, device).is_empty()
-}
-
 /// What the kernels of a graph are compiled from.
 pub(super) fn sources(graph: &Graph, precision: Precision, device: &DeviceInfo) -> Vec<KernelSource> {
     let shapes = graph.plan.ops().iter().flat_map(|op| {
