@@ -8,10 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <numeric>
 
-#include "emulator.h"
+#include "block.h"
 
 alignas(1024) unsigned char emulated_shared[emulator::SHARED_ADDRESSES] = {};
 
@@ -42,118 +41,34 @@ emulator_switch:
 )");
 
 namespace emulator {
+
+const Launch* launched = nullptr;
+int thread_index = -1;
+unsigned long progress;
+std::vector<Thread> threads;
+std::vector<Warp> warps;
+std::map<uint32_t, Mbarrier> mbarriers;
+std::vector<Warpgroup> groups;
+
 namespace {
 
 constexpr size_t STACK = 128 << 10;
 constexpr int MOST_THREADS = WARP * MOST_WARPS;
 
-// Sixteen bytes on their way to shared memory, begun by one thread.
-struct Copy {
-    uintptr_t to;
-    const unsigned char* from;
-    int bytes, group;
-};
-
-// A wgmma that has been issued: its accumulators are in the thread's registers.
-struct Wgmma {
-    float* d[64];
-    uint64_t a, b;
-    int accumulate, b_is_kn, group;
-};
-
-struct Thread {
-    void* stack_pointer;
-    bool ended;
-    // Blocked while *watched == value.
-    const unsigned* watched;
-    unsigned value;
-    uint32_t syncs, fences;
-    bool waited;
-    Clock seen;
-    std::vector<Copy> copies;
-    int copy_group;
-    std::vector<Wgmma> products;
-    int product_group;
-
-    void reset(void* stack, bool has_waited) {
-        stack_pointer = stack;
-        ended = false;
-        watched = nullptr;
-        syncs = fences = 0;
-        waited = has_waited;
-        seen = {};
-        copies.clear();
-        products.clear();
-        copy_group = product_group = 0;
-    }
-};
-
-struct Slot {
-    alignas(8) unsigned char bytes[64];
-};
-
-// What its lanes do together: each brings something, and sees what the others brought.
-struct Warp {
-    int lanes, arrived, ended;
-    unsigned generation;
-    const char* what;
-    Slot slots[2][WARP];
-    Clock joined[2];
-    uint32_t clock;
-
-    void reset() {
-        lanes = arrived = ended = 0;
-        generation = clock = 0;
-    }
-};
-
-struct NamedBarrier {
-    int arrived = 0, expected = 0, sum = 0, last_sum = 0;
-    unsigned generation = 0;
-    Clock clock{}, released{};
-};
-
-// A box of a matrix on its way to shared memory.
-struct Box {
-    uint32_t to;
-    const struct TensorMap* map;
-    int column, row;
-};
-
-struct Mbarrier {
-    int expected, pending;
-    long bytes;
-    unsigned phase;
-    Clock clock{};
-    std::vector<Box> boxes;
-};
-
-// What four warps do together.
-struct Warpgroup {
-    int arrived = 0;
-    unsigned generation = 0;
-};
-
-const Launch* launched = nullptr;
 unsigned block_index;
-int thread_index = -1;
 unsigned char* stacks = nullptr;
 void* scheduler;
 bool failed;
-unsigned long progress;
-std::vector<Thread> threads;
-std::vector<Warp> warps;
 std::array<NamedBarrier, 16> barriers;
-std::map<uint32_t, Mbarrier> mbarriers;
-std::vector<Warpgroup> groups;
 
-Thread& me() { return threads[thread_index]; }
-Warp& my_warp() { return warps[thread_index / WARP]; }
-int my_lane() { return thread_index % WARP; }
+void join(Clock& clock, const Clock& other) {
+    for (size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
+}
+
+}  // namespace
 
 void yield() { emulator_switch(&me().stack_pointer, scheduler); }
 
-// Lets others run until *watched is no longer what it is now.
 void wait_while(const unsigned* watched, unsigned value) {
     while (*watched == value) {
         me().watched = watched;
@@ -163,11 +78,6 @@ void wait_while(const unsigned* watched, unsigned value) {
     me().watched = nullptr;
 }
 
-void join(Clock& clock, const Clock& other) {
-    for (size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
-}
-
-// What this thread and its warp have done so far is visible to whoever acquires `clock`.
 void release(Clock& clock) {
     join(clock, me().seen);
     Warp& warp = my_warp();
@@ -176,8 +86,7 @@ void release(Clock& clock) {
 
 void acquire(const Clock& clock) { join(me().seen, clock); }
 
-// All lanes of the warp meet here; each sees what every lane has brought. The last one to come may do something for all.
-const Slot* gather(const char* what, const void* data, size_t size, bool orders = false, void (*last)(const Slot*) = nullptr) {
+const Slot* gather(const char* what, const void* data, size_t size, bool orders, void (*last)(const Slot*)) {
     Warp& warp = my_warp();
     if (warp.ended > 0) fail("%s: %d lanes of the warp have returned", what, warp.ended);
     const unsigned generation = warp.generation;
@@ -206,157 +115,7 @@ const Slot* gather(const char* what, const void* data, size_t size, bool orders 
     return slots;
 }
 
-// The 128 threads of a warpgroup meet; the last runs `work` for all.
-void gather_group(const std::function<void()>& work) {
-    Warpgroup& group = groups[thread_index / 128];
-    const unsigned generation = group.generation;
-    ++progress;
-    if (++group.arrived == 128) {
-        work();
-        group.arrived = 0;
-        ++group.generation;
-    } else {
-        wait_while(&group.generation, generation);
-    }
-}
-
-uint16_t bf16_at(uintptr_t address) {
-    uint16_t bits;
-    memcpy(&bits, reinterpret_cast<void*>(address), 2);
-    return bits;
-}
-
-float bf16_to_float(uint16_t bits) {
-    const uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, 4);
-    return value;
-}
-
-// What a lane brings to mma.sync: its registers of a and b, and where its accumulators are.
-struct MmaOperands {
-    uint32_t a[4], b[2];
-    float* c[4];
-};
-
-// accumulators[16, 8] += a[16, K] · b[K, 8] for a warp, where four lanes hold a row of a, and four a column of b; a register has one
-// value of K (TF32, of which the low bits are ignored) or two (bf16).
-template <bool TF32>
-void multiply(const Slot* slots) {
-    constexpr int K = TF32 ? 8 : 16, HALVES = K / 8;
-    MmaOperands lanes[WARP];
-    for (int lane = 0; lane < WARP; ++lane) memcpy(&lanes[lane], slots[lane].bytes, sizeof lanes[lane]);
-    const auto value = [](uint32_t word, int half) {
-        if (!TF32) return bf16_to_float(uint16_t(word >> 16 * half));
-        word &= ~0x1fffu;
-        float value;
-        memcpy(&value, &word, 4);
-        return value;
-    };
-    // The order of K is the same on both sides, and otherwise does not matter.
-    float x[16][K], y[K][8];
-    for (int lane = 0; lane < WARP; ++lane)
-        for (int half = 0; half < HALVES; ++half)
-            for (int part = 0; part < 2; ++part) {
-                const int k = (lane % 4 * 2 + part) * HALVES + half;
-                x[lane / 4][k] = value(lanes[lane].a[2 * part], half);
-                x[lane / 4 + 8][k] = value(lanes[lane].a[2 * part + 1], half);
-                y[k][lane / 4] = value(lanes[lane].b[part], half);
-            }
-    for (int row = 0; row < 16; ++row) {
-        double sums[8];
-        const auto accumulator = [&](int column) -> float& { return *lanes[row % 8 * 4 + column / 2].c[row / 8 * 2 + column % 2]; };
-        for (int column = 0; column < 8; ++column) sums[column] = accumulator(column);
-        for (int k = 0; k < K; ++k)
-            for (int column = 0; column < 8; ++column) sums[column] += (double)x[row][k] * y[k][column];
-        for (int column = 0; column < 8; ++column) accumulator(column) = (float)sums[column];
-    }
-}
-
-// The 128-byte swizzle: bits 4 to 6 of an address in shared memory are changed by bits 7 to 9.
-uint32_t swizzled(uint32_t address) { return address ^ (address >> 3 & 0x70); }
-
-uintptr_t in_shared(uint32_t address) { return reinterpret_cast<uintptr_t>(emulated_shared) + address; }
-
-// A side of a wgmma as its descriptor says, `count` rows (or columns) by 16 of K.
-std::vector<float> read_side(uint64_t descriptor, int count, bool count_is_contiguous) {
-    const uint32_t start = (descriptor & 0x3fff) << 4, leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
-    if (descriptor >> 62 != 1) fail("a wgmma descriptor without the 128-byte swizzle");
-    std::vector<float> side(count * 16);
-    for (int n = 0; n < count; ++n)
-        for (int k = 0; k < 16; ++k) {
-            const uint32_t linear = count_is_contiguous ? start + n / 64 * leading + k / 8 * stride + k % 8 * 128 + n % 64 * 2
-                                                        : start + n / 8 * stride + n % 8 * 128 + k * 2;
-            const uintptr_t at = in_shared(swizzled(linear));
-            access(at, 2, Access::Read, Proxy::Wgmma);
-            side[n * 16 + k] = bf16_to_float(bf16_at(at));
-        }
-    return side;
-}
-
-// d[64, 128] = a · b, or + d, for the warpgroup that begins at thread `first`.
-void compute(const std::vector<const Wgmma*>& of_threads) {
-    const Wgmma& one = *of_threads[0];
-    for (const Wgmma* other : of_threads)
-        if (other->a != one.a || other->b != one.b || other->accumulate != one.accumulate)
-            fail("wgmma: descriptors differ among the threads of a warpgroup");
-    const std::vector<float> a = read_side(one.a, 64, false), b = read_side(one.b, 128, one.b_is_kn);
-    for (int thread = 0; thread < 128; ++thread) {
-        const int row = thread / WARP * 16 + thread % WARP / 4, column = thread % 4 * 2;
-        for (int j = 0; j < 16; ++j)
-            for (int half = 0; half < 2; ++half)
-                for (int i = 0; i < 2; ++i) {
-                    float& d = *of_threads[thread]->d[4 * j + 2 * half + i];
-                    const float* x = &a[(row + 8 * half) * 16];
-                    const float* y = &b[(8 * j + column + i) * 16];
-                    double sum = one.accumulate ? d : 0.0;
-                    for (int k = 0; k < 16; ++k) sum += (double)x[k] * y[k];
-                    d = (float)sum;
-                }
-    }
-}
-
-// A matrix as cuTensorMapEncodeTiled describes it.
-struct alignas(64) Tensor {
-    uint64_t magic, address, columns, rows, row_bytes, box_columns, box_rows;
-};
-constexpr uint64_t TENSOR = 0x7465736e6f72;
-
-void arrive_bytes(Mbarrier& barrier, long bytes) {
-    barrier.bytes -= bytes;
-    if (barrier.pending == 0 && barrier.bytes == 0) {
-        barrier.pending = barrier.expected;
-        ++barrier.phase;
-        ++progress;
-    }
-}
-
-void perform(const Box& box, Mbarrier& barrier) {
-    const Tensor& map = *reinterpret_cast<const Tensor*>(box.map);
-    for (uint64_t r = 0; r < map.box_rows; ++r)
-        for (uint64_t c = 0; c < map.box_columns; ++c) {
-            const uint64_t row = box.row + r, column = box.column + c;
-            uint16_t value = 0;
-            if (row < map.rows && column < map.columns) {
-                const uintptr_t from = map.address + row * map.row_bytes + 2 * column;
-                access(from, 2, Access::Read, Proxy::Engine);
-                value = bf16_at(from);
-            }
-            const uintptr_t to = in_shared(swizzled(box.to + r * 128 + c * 2));
-            access(to, 2, Access::Write, Proxy::Engine);
-            memcpy(reinterpret_cast<void*>(to), &value, 2);
-        }
-    ++progress;
-    barrier.clock[ENGINE] = ++engine_clock;
-    arrive_bytes(barrier, (long)(map.box_rows * map.box_columns * 2));
-}
-
-void perform(const Copy& copy) {
-    access(copy.to, 16, Access::Write);
-    unsigned char bytes[16] = {};
-    memcpy(bytes, copy.from, copy.bytes);
-    memcpy(reinterpret_cast<void*>(copy.to), bytes, 16);
-}
+namespace {
 
 void thread_main() {
     launched->call(launched->arguments);
@@ -569,148 +328,7 @@ void emulated_load(const void* address, int bytes) {
     access(reinterpret_cast<uintptr_t>(address), bytes, Access::Read);
 }
 
-void emulated_mma(float** c, const uint32_t* a, const uint32_t* b, int tf32) {
-    MmaOperands mine;
-    memcpy(mine.a, a, sizeof mine.a);
-    memcpy(mine.b, b, sizeof mine.b);
-    memcpy(mine.c, c, sizeof mine.c);
-    if (tf32) gather("mma of TF32", &mine, sizeof mine, false, multiply<true>);
-    else gather("mma of bf16", &mine, sizeof mine, false, multiply<false>);
-}
-
-void emulated_ldmatrix(uint32_t** out, int matrices, int transposed, uint32_t address) {
-    const Slot* slots = gather("ldmatrix", &address, sizeof address);
-    if (my_lane() < 8 * matrices) {
-        if (address % 16) fail("ldmatrix: a row at %u of shared memory, which is not aligned", address);
-        access(in_shared(address), 16, Access::Read);
-    }
-    const int g = my_lane() / 4, c = my_lane() % 4;
-    for (int i = 0; i < matrices; ++i) {
-        const auto at = [&](int row, int column) -> uint32_t {
-            uint32_t start;
-            memcpy(&start, slots[8 * i + row].bytes, sizeof start);
-            return bf16_at(in_shared(start) + 2 * column);
-        };
-        *out[i] = transposed ? at(2 * c, g) | at(2 * c + 1, g) << 16 : at(g, 2 * c) | at(g, 2 * c + 1) << 16;
-    }
-}
-
-void emulated_copy_async(uint32_t to, const void* from, int bytes) {
-    if (to % 16 || reinterpret_cast<uintptr_t>(from) % 16) fail("cp.async of 16 bytes that are not aligned");
-    if (bytes > 0) access(reinterpret_cast<uintptr_t>(from), bytes, Access::Read);
-    // It may arrive at any time from now on.
-    access(in_shared(to), 16, Access::Write);
-    expect(in_shared(to), 16);
-    me().copies.push_back({in_shared(to), static_cast<const unsigned char*>(from), bytes, me().copy_group});
-}
-
-void emulated_copy_commit() { ++me().copy_group; }
-
-void emulated_copy_wait(int in_flight) {
-    Thread& thread = me();
-    const int upto = thread.copy_group - in_flight;
-    std::vector<Copy> later;
-    for (const Copy& copy : thread.copies)
-        if (copy.group < upto) perform(copy);
-        else later.push_back(copy);
-    thread.copies = std::move(later);
-}
-
 void emulated_pdl_wait() { me().waited = true; }
 void emulated_proxy_fence() { ++me().fences; }
-
-void emulated_mbarrier_init(uint32_t address, int arrivals) {
-    access(in_shared(address), 8, Access::Write);
-    mbarriers[address] = Mbarrier{arrivals, arrivals, 0, 0, {}, {}};
-}
-
-static Mbarrier& mbarrier_at(uint32_t address) {
-    // Whoever uses a barrier must know that it has been initialised.
-    access(in_shared(address), 8, Access::Read);
-    const auto found = mbarriers.find(address);
-    if (found == mbarriers.end()) fail("an mbarrier at %u that was not initialised", address);
-    return found->second;
-}
-
-void emulated_mbarrier_arrive(uint32_t address, int bytes) {
-    Mbarrier& barrier = mbarrier_at(address);
-    release(barrier.clock);
-    barrier.bytes += bytes;
-    if (--barrier.pending < 0) fail("an mbarrier of %d arrivals has more", barrier.expected);
-    ++progress;
-    arrive_bytes(barrier, 0);
-}
-
-int emulated_mbarrier_try_wait(uint32_t address, int parity) {
-    Mbarrier& barrier = mbarrier_at(address);
-    if ((barrier.phase & 1) == (unsigned)parity) {
-        // What is under way arrives when somebody waits for it.
-        if (!barrier.boxes.empty()) {
-            const size_t which = draw() % barrier.boxes.size();
-            const Box box = barrier.boxes[which];
-            barrier.boxes.erase(barrier.boxes.begin() + (long)which);
-            perform(box, barrier);
-        }
-        if ((barrier.phase & 1) == (unsigned)parity) yield();
-    }
-    if ((barrier.phase & 1) == (unsigned)parity) return 0;
-    acquire(barrier.clock);
-    return 1;
-}
-
-void emulated_copy_box(uint32_t to, const void* map, uint32_t address, int column, int row) {
-    const Tensor& tensor = *static_cast<const Tensor*>(map);
-    if (tensor.magic != TENSOR) fail("a bulk copy by something that is no tensor map");
-    if (to % 128) fail("a bulk copy to %u of shared memory, which is not aligned", to);
-    if (!me().waited) access(tensor.address, 2, Access::Read);
-    Mbarrier& barrier = mbarrier_at(address);
-    for (uint64_t r = 0; r < tensor.box_rows; ++r)
-        for (uint64_t c = 0; c < tensor.box_columns; c += 8) {
-            const uintptr_t at = in_shared(swizzled((uint32_t)(to + r * 128 + c * 2)));
-            access(at, 16, Access::Write);
-            expect(at, 16);
-        }
-    barrier.boxes.push_back({to, static_cast<const struct emulator::TensorMap*>(map), column, row});
-    ++progress;
-}
-
-void emulated_wgmma(float** d, uint64_t a, uint64_t b, int accumulate, int b_is_kn) {
-    Wgmma product{{}, a, b, accumulate, b_is_kn, me().product_group};
-    std::copy(d, d + 64, product.d);
-    me().products.push_back(product);
-}
-
-void emulated_wgmma_fence() { gather("wgmma.fence", nullptr, 0); }
-void emulated_wgmma_commit() { ++me().product_group; }
-
-void emulated_wgmma_wait(int in_flight) {
-    const int first = thread_index / 128 * 128;
-    if (launched->threads < (unsigned)first + 128) fail("wgmma without a whole warpgroup");
-    const int upto = me().product_group - in_flight;
-    gather_group([&] {
-        for (;;) {
-            std::vector<const Wgmma*> of_threads;
-            for (int i = first; i < first + 128; ++i)
-                if (!threads[i].products.empty() && threads[i].products[0].group < upto) of_threads.push_back(&threads[i].products[0]);
-            if (of_threads.empty()) break;
-            if (of_threads.size() < 128) fail("wgmma: the threads of a warpgroup have issued different numbers");
-            compute(of_threads);
-            for (int i = first; i < first + 128; ++i) threads[i].products.erase(threads[i].products.begin());
-        }
-    });
-}
-
-// The driver's part: a map of a matrix of 16-bit values in boxes of 128 bytes a row.
-int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* sizes, const uint64_t* strides,
-                           const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int, int fill) {
-    const bool offered = type == 9 && rank == 2 && steps[0] == 1 && steps[1] == 1 && interleave == 0 && swizzle == 3 && fill == 0;
-    const uint64_t start = reinterpret_cast<uint64_t>(address);
-    const bool sound = start % 16 == 0 && strides[0] % 16 == 0 && box[0] * 2 <= 128 && box[1] <= 256 && strides[0] >= 2 * sizes[0];
-    if (!offered || !sound || !is_memory(start, strides[0] * (sizes[1] - 1) + 2 * sizes[0])) return 1;
-    const Tensor tensor{TENSOR, start, sizes[0], sizes[1], strides[0], box[0], box[1]};
-    memset(map, 0, 128);
-    memcpy(map, &tensor, sizeof tensor);
-    return 0;
-}
 
 }  // extern "C"

@@ -4,7 +4,9 @@
 //     compiler.cpp  NVRTC: CUDA C++ is translated to C++ and compiled by the host's compiler
 //     blas.cpp      cuBLASLt: matmuls with their epilogues, as plain loops
 //     kernel.h      what CUDA C++ finds in place of CUDA: types, intrinsics, PTX instructions
-//     block.cpp     a block of threads: fibers, barriers, warps, asynchronous copies, tensor cores
+//     block.cpp     a block of threads: fibers, warps, barriers
+//     copies.cpp    asynchronous copies, by threads and by the bulk copy engine
+//     tensor_cores.cpp  matmuls of a warp and of four
 //     watch.cpp     every access to memory, as it happens: bounds, races, what was never written
 //
 // Nothing is emulated for speed. What the hardware may do late is done as late as it may be, and what it may do in any order is
