@@ -25,10 +25,10 @@ const FEW: usize = 5;
 /// Newton among the [`candidates`].
 const NEWTON: usize = 0;
 /// Least squares among the [`candidates`].
-const OLS: usize = 3;
+const OLS: usize = 2;
 
 fn candidates(setting: &Setting) -> [Baseline; 4] {
-    [setting.newton, setting.gd, ONLINE, setting.exact]
+    [setting.newton, setting.gd, setting.exact, ONLINE]
 }
 
 fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
@@ -105,7 +105,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         setting.about(last[OLS][0].len())
     );
     let y = Axis::linear("cosine of induced weights");
-    let close = panel(lab, y, &last, 2, &[0, 1, 3]);
+    let close = panel(lab, y, &last, 2, &[0, 1, OLS]);
     note.figure("dip", "The last layer around t = d", caption, [close]);
     Ok(())
 }
