@@ -99,3 +99,25 @@ impl Lowering<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::networks::{Gpt2Config, Network};
+
+    #[test]
+    fn the_papers_recipe_keeps_the_streams_gradient_in_float() {
+        let keeps = |batch: usize, points: usize, mode, precision| {
+            let network = Gpt2Config { positions: 202, layers: 1, ..Gpt2Config::default() };
+            let graph = Network::Gpt2(network).graph(batch, 2 * points, mode).unwrap();
+            keeps_stream_in_float(&graph, precision)
+        };
+        // R1, and R8 with its 101 points; the fast recipes have 256 prompts.
+        for (batch, points, kept) in [(64, 41, true), (64, 101, true), (256, 41, false), (256, 101, false)] {
+            assert_eq!(keeps(batch, points, Mode::Train, Precision::Bf16), kept, "{batch} x {points}");
+        }
+        assert!(!keeps(64, 41, Mode::Infer, Precision::Bf16));
+        // There everything is float32.
+        assert!(!keeps(64, 41, Mode::Train, Precision::Tf32));
+    }
+}
