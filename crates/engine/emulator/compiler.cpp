@@ -3,7 +3,6 @@
 // Three things are not C++: inline PTX becomes calls of functions that kernel.h defines, named by the instruction; variables of
 // shared memory become references into it; and every kernel gets a function that calls it with arguments as the driver has them.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,7 +11,6 @@
 #include <fstream>
 #include <regex>
 #include <sstream>
-#include <stdexcept>
 
 #include "emulator.h"
 

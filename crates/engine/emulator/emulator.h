@@ -7,7 +7,7 @@
 //     block.cpp     a block of threads: fibers, warps, barriers
 //     copies.cpp    asynchronous copies, by threads and by the bulk copy engine
 //     tensor_cores.cpp  matmuls of a warp and of four
-//     watch.cpp     every access to memory, as it happens: bounds, races, what was never written
+//     watch.cpp     every access to memory, as it happens: bounds, alignment, races, what has not arrived
 //
 // Nothing is emulated for speed. What the hardware may do late is done as late as it may be, and what it may do in any order is
 // done in a random one, so that a kernel that waits for too little computes something else.
@@ -83,6 +83,7 @@ enum class Access { Read, Write };
 enum class Proxy { Generic, Wgmma, Engine };
 
 bool is_on_a_stack(uintptr_t address);
+// Nothing is written in shared memory yet.
 void new_block();
 void access(uintptr_t address, size_t size, Access access, Proxy proxy = Proxy::Generic);
 // Something is on its way there: what lies there now must not be read.
@@ -99,15 +100,17 @@ bool is_memory(uintptr_t start, size_t size);
 void forbid(uintptr_t start, size_t size);
 // Work other than kernels has written there.
 void written(uintptr_t start, size_t size, uint32_t launch);
+// A program's own memory, of which kernels read constants.
 void add_image(uintptr_t start, size_t size);
 
 // ---- driver.cpp
 
-// The stream of some work, as a number.
+// Some work, given its number and where its stream's chain of programmatic dependent launches began; false if it failed.
 using Work = std::function<bool(uint32_t number, uint32_t chain_start)>;
 // Does it now, or adds it to the graph that is captured; `programmatic` work may begin before what is ahead of it has ended.
 int enqueue(void* stream, bool programmatic, Work work);
 
+// The next random number, by ICLAB_EMULATOR_SEED.
 uint64_t draw();
 
 }  // namespace emulator

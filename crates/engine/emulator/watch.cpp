@@ -1,5 +1,5 @@
-// Every access of a kernel to memory: whether it may be, whether something was ever written there, and whether it is ordered with
-// what other threads do at the same place.
+// Every access of a kernel to memory: whether there is any, whether what was sent there has arrived, and whether it is ordered with what
+// other threads do at the same place.
 //
 // Kernels are compiled with -fsanitize=thread, which calls the functions at the end before every access.
 
@@ -154,8 +154,8 @@ void global_access(uintptr_t address, size_t size, Access kind) {
     const Position at = position();
     const Launch& launch = current_launch();
     const auto in_chain = [&](uint32_t other) { return !at.waited && other >= launch.chain_start && other < launch.number && other > 0; };
-    const Units touched = units(*memory, address, size);
-    for (GlobalUnit* unit = touched.first; unit < touched.end; ++unit) {
+    const Units all = units(*memory, address, size);
+    for (GlobalUnit* unit = all.first; unit < all.end; ++unit) {
         if (unit->write_launch == FORBIDDEN)
             fail("%zu bytes are %s %zu bytes from the start of an allocation of %zu, in a guard", size, name(kind), address - memory->start,
                  memory->size);
@@ -183,9 +183,7 @@ void global_access(uintptr_t address, size_t size, Access kind) {
 
 }  // namespace
 
-void new_block() {
-    ++block_number;
-}
+void new_block() { ++block_number; }
 
 void access(uintptr_t address, size_t size, Access kind, Proxy proxy) {
     if (is_on_a_stack(address)) return;
