@@ -1,4 +1,4 @@
-//! Where a training step spends its time on a CUDA device: `cuda [float32|tf32|bf16] [r1|deep|lstm] [BATCH]`.
+//! Where a training step spends its time on a CUDA device: `cuda [float32|tf32|bf16] [r1|r8|deep|lstm] [BATCH]`.
 //!
 //! Every kind of kernel and product is timed alone, many times over; side streams and the gaps between kernels are only seen in the
 //! time of a whole step, which stands last and does not include sampling. For that: `iclab bench train --device cuda`; for
@@ -28,14 +28,16 @@ fn profile(precision: &str, network: &str, batch: &str) -> Result<(), CudaError>
     let named = Precision::ALL.into_iter().find(|(_, name)| *name == precision);
     let (precision, name) = named.ok_or_else(|| unknown(precision))?;
     let batch: usize = batch.parse().map_err(|_| unknown(batch))?;
-    let network = match network {
-        "r1" => bench::r1().network,
-        "deep" => Network::Gpt2(Gpt2Config { layers: 24, ..Default::default() }),
-        "lstm" => bench::lstm().network,
+    let (network, points) = match network {
+        "r1" => (bench::r1().network, 41),
+        // Functions of two-layer networks take longer prompts.
+        "r8" => (bench::r1().network, 101),
+        "deep" => (Network::Gpt2(Gpt2Config { layers: 24, ..Default::default() }), 41),
+        "lstm" => (bench::lstm().network, 41),
         other => return Err(unknown(other)),
     };
     let device = Device::open(0)?;
-    let mut runner = CudaRunner::new(&device, &network, precision, [batch, 82], Mode::Train)?;
+    let mut runner = CudaRunner::new(&device, &network, precision, [batch, 2 * points], Mode::Train)?;
     runner.set_params(&network.layout().initial(&SplitMix::new(1)))?;
     runner.forward()?;
     runner.backward()?;
@@ -48,7 +50,7 @@ fn profile(precision: &str, network: &str, batch: &str) -> Result<(), CudaError>
         println!("{:8.0} µs = {:3} × {:7.2}  {}", whole(row), row.2, row.1, row.0);
     }
     drop(runner);
-    println!("{:8.0} µs a step as one graph, median", step(&device, &network, precision, batch)?);
+    println!("{:8.0} µs a step as one graph, median", step(&device, &network, precision, [batch, points])?);
     Ok(())
 }
 
@@ -57,13 +59,13 @@ fn step(
     device: &Arc<Device>,
     network: &Network,
     precision: Precision,
-    batch: usize,
+    [batch, points]: [usize; 2],
 ) -> Result<f64, CudaError> {
     const STEPS: usize = 60;
     let params = network.layout().initial(&SplitMix::new(1));
     let adam = OptimiserState::new(AdamConfig::default(), params.len());
     let mut trainer = CudaTrainer::new(device, network, precision, batch, Some(1.0), &params, &adam)?;
-    trainer.prepare(41, &Feed::Host)?;
+    trainer.prepare(points, &Feed::Host)?;
     let rows = [ScheduleRow { rate: 1e-4, dims: 20 }; STEPS];
     trainer.run_on_device(&rows[..20])?;
     let round = |_| {

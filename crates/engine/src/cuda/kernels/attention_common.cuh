@@ -34,6 +34,8 @@ __device__ __forceinline__ float exp2_approx(float x) {
 
 #define INF __int_as_float(0x7f800000)
 
+#define FORWARD_CHUNK 4
+
 #define FORWARD_THREADS ((TILES + 1) / 2 * WARP)
 #define BACKWARD_THREADS (TILES * WARP)
 
@@ -41,6 +43,9 @@ __device__ __forceinline__ float exp2_approx(float x) {
 #if TILES <= 6 && PRECISION == BF16 && HEAD_DIM <= 32
 #define FORWARD_BLOCKS 8
 #define BACKWARD_BLOCKS 4
+#elif TILES <= 13 && PRECISION == BF16 && HEAD_DIM <= 32
+#define FORWARD_BLOCKS 4
+#define BACKWARD_BLOCKS 2
 #else
 #define FORWARD_BLOCKS 1
 #define BACKWARD_BLOCKS 1

@@ -1,24 +1,23 @@
 // Matmuls of 256 columns, the width of the residual stream, with LayerNorm as their epilogue, on Hopper's wgmma (sm_90a). A block has
 // whole rows of the result, so that a row's mean and variance are at hand before anything is written.
 //
-// A block takes 64 rows, a warpgroup 128 columns. K passes through shared memory in stages of 64. Then the product is put there, and a
-// warp takes whole rows, eight of them: what it reads and writes in memory are rows of 1 KB, and it has independent work while
-// it waits. What the epilogue reads is loaded before the product begins. Sums over rows are cut by shape alone, so the same
-// inputs always give the same bits.
+// A block takes TILE_M rows, a warpgroup 64 of them and 128 columns. K passes through shared memory in stages of 64. Then the product
+// is put there, and a warp takes whole rows, eight of them: what it reads and writes in memory are rows of 1 KB, and it has
+// independent work while it waits. Sums over rows are cut by shape alone, so the same inputs always give the same bits.
 //
 // One thread starts the copies, by the bulk tensor copy engine.
 //
-// Defined by the program: GEMM_K (a multiple of 64).
+// Defined by the program: GEMM_K (a multiple of 64), TILE_M (64 or 128: the weights pass by once for so many rows), STAGES.
 
 #define WIDTH 256
-#define TILE_M 64
-#define WARPS 8
+#define WARPS (TILE_M / 8)
 #define THREADS (WARP * WARPS)
 #define STAGE_K SWIZZLE_VALUES
 #define A_BYTES (TILE_M * STAGE_K * 2)
 #define B_BYTES (WIDTH * STAGE_K * 2)
 #define STAGE_BYTES (A_BYTES + B_BYTES)
-#define STAGES 5
+// Whether what the epilogue reads is loaded before the product begins: where a thread has registers for both.
+#define LOADS_EARLY (TILE_M == 64)
 #define STEPS (GEMM_K / STAGE_K)
 
 extern __shared__ __align__(1024) unsigned char stages[];
@@ -29,13 +28,14 @@ struct Barriers {
 
 // A block's rows, and which of them a warp has: 16 as the product leaves them, 8 in the epilogue.
 struct Place {
-    int lane, warp, half_of_columns, first;
+    int lane, warp, half_of_columns, sixty_four, first;
 
     __device__ __forceinline__ Place() {
         lane = threadIdx.x % WARP;
         // By a shuffle, so that the compiler knows it to be uniform over the warp.
         warp = __shfl_sync(FULL_MASK, threadIdx.x / WARP, 0);
-        half_of_columns = warp / 4;
+        half_of_columns = warp / 4 % 2;
+        sixty_four = warp / 8;
         first = blockIdx.x * TILE_M;
     }
 
@@ -106,12 +106,13 @@ __device__ __forceinline__ void gemm_tile(const Place& place, float (&d)[64], co
     for (int step = 0; step < STEPS; ++step) {
         barriers.full[step % STAGES].wait(step / STAGES & 1);
         const u32 stage = shared_address(stages + step % STAGES * STAGE_BYTES);
+        const u32 a_start = stage + place.sixty_four * 64 * 128;
         const u32 b_start = stage + A_BYTES + place.half_of_columns * WARPGROUP_N * 128;
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < STAGE_K; k += 16) {
             const u64 b = B_IS_KN ? smem_descriptor(b_start + k * 128, STAGE_K * 128) : smem_descriptor(b_start + k * 2, 0);
-            wgmma_m64n128k16<B_IS_KN>(d, smem_descriptor(stage + k * 2, 0), b, step + k > 0);
+            wgmma_m64n128k16<B_IS_KN>(d, smem_descriptor(a_start + k * 2, 0), b, step + k > 0);
         }
         wgmma_commit();
         // The product of step − 2 was done by everyone long ago: whoever copies hardly waits for its stage.
@@ -136,7 +137,7 @@ __device__ __forceinline__ float* store_tile(const Place& place, const float (&d
     float* const tile = reinterpret_cast<float*>(stages);
     // No product reads the stages any more.
     __syncthreads();
-    const int row = 16 * (place.warp % 4) + place.lane / 4;
+    const int row = 64 * place.sixty_four + 16 * (place.warp % 4) + place.lane / 4;
     float* const at = tile + row * TILE_STRIDE + WARPGROUP_N * place.half_of_columns + 2 * (place.lane % 4);
     FOR_HALVES
 #pragma unroll
@@ -197,13 +198,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const Place place;
     float d[64];
     Eight v[ROWS], b, g, nb;
-    gemm_tile<1>(place, d, x, w, [&]() {
+    const auto load = [&]() {
         FOR_ROWS v[r] = load_eight_now(residual + (u64)min(place.row(r), rows - 1) * WIDTH, place.lane);
         b = load_eight_now(bias, place.lane);
         g = load_eight_now(gain, place.lane);
         nb = load_eight_now(norm_bias, place.lane);
+    };
+    gemm_tile<1>(place, d, x, w, [&]() {
+        if (LOADS_EARLY) load();
     });
     const float* const tile = store_tile(place, d) + ROWS * place.warp * TILE_STRIDE;
+    if (!LOADS_EARLY) load();
     float mean[ROWS], rstd[ROWS];
     FOR_ROWS {
         const Eight product = load_eight(tile + r * TILE_STRIDE, place.lane);
@@ -234,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 }
 
 // Rows that are computed at once, as registers allow.
-#define BATCH 4
+#define BATCH (LOADS_EARLY ? 4 : 2)
 
 // The gradient back through LayerNorm(x) · weights: with dnorm = dout · wᵀ and w[WIDTH, GEMM_K], `stream` = residual + the gradient
 // through the LayerNorm, and dx the same in the storage type. Each block leaves three sums over its rows in partials[block, 3, WIDTH]:
@@ -247,20 +252,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     float d[64];
     Eight z[ROWS], skipped[ROWS], g;
     float2 stat[ROWS];
+    const auto load = [&](int r) {
+        // Rows beyond the last have a gradient of zeros.
+        const int row = min(place.row(r), rows - 1);
+        stat[r] = *reinterpret_cast<const float2*>(stats + 2 * row);
+        z[r] = load_eight_now(x + (u64)row * WIDTH, place.lane);
+        skipped[r] = load_eight_now(residual + (u64)row * WIDTH, place.lane);
+    };
     gemm_tile<0>(place, d, dout, w, [&]() {
-        g = load_eight_now(gain, place.lane);
-        FOR_ROWS {
-            // Rows beyond the last have a gradient of zeros.
-            const int row = min(place.row(r), rows - 1);
-            stat[r] = *reinterpret_cast<const float2*>(stats + 2 * row);
-            z[r] = load_eight_now(x + (u64)row * WIDTH, place.lane);
-            skipped[r] = load_eight_now(residual + (u64)row * WIDTH, place.lane);
+        if (LOADS_EARLY) {
+            g = load_eight_now(gain, place.lane);
+            FOR_ROWS load(r);
         }
     });
     float* const tile = store_tile(place, d);
+    if (!LOADS_EARLY) g = load_eight_now(gain, place.lane);
     Eight dgain = {}, dbias = {}, dsum = {};
 #pragma unroll
     for (int from = 0; from < ROWS; from += BATCH) {
+        if (!LOADS_EARLY) {
+#pragma unroll
+            for (int i = 0; i < BATCH; ++i) load(from + i);
+        }
         Eight dnorm[BATCH];
         float means[2 * BATCH];
 #pragma unroll

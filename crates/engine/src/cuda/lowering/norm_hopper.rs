@@ -17,20 +17,19 @@ use crate::model::plan::{Mode, Var};
 
 /// Columns of the result, as in the kernels: all of a row, so that its mean is at hand.
 const WIDTH: usize = 256;
-/// Rows of a block, and its threads.
-const TILE_M: usize = 64;
-const THREADS: usize = 256;
-/// Depth of a stage in shared memory, how many there are, and rows of a box in which the weights are copied there.
+/// Rows of a block, the fewest that all fit on the device at once.
+const TILES_M: [usize; 2] = [64, 128];
+/// Rows of a warp.
+const WARP_ROWS: usize = 8;
+/// Depth of a stage in shared memory, and rows of a box in which the weights are copied there.
 const STAGE_K: usize = 64;
-const STAGES: usize = 5;
 const BOX: usize = 64;
-/// Bytes of shared memory: stages of both operands, in bf16.
-const SHARED: usize = STAGES * 2 * STAGE_K * (TILE_M + WIDTH);
 
-/// K of the matmul, which the kernels are compiled for.
+/// K of the matmul and rows of a block, which the kernels are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     k: usize,
+    tile_m: usize,
 }
 
 impl Shape {
@@ -38,18 +37,34 @@ impl Shape {
     fn of(rows: usize, k: usize, width: usize, precision: Precision, device: &DeviceInfo) -> Option<Shape> {
         let offered = precision == Precision::Bf16 && device.is_hopper();
         // With more blocks than multiprocessors their beginnings and ends are not hidden: at batch 256 nothing is gained.
-        let at_once = rows.div_ceil(TILE_M) <= device.multiprocessors;
+        let tile_m = TILES_M.into_iter().find(|&tile| rows.div_ceil(tile) <= device.multiprocessors)?;
         let fits = width == WIDTH && k > 0 && k.is_multiple_of(STAGE_K);
-        (offered && at_once && fits).then_some(Shape { k })
+        (offered && fits).then_some(Shape { k, tile_m })
     }
 
     fn source(self) -> KernelSource {
-        KernelSource::new("norm_hopper", Precision::Bf16, &[("GEMM_K", self.k)], kernels::NORM_HOPPER)
+        let defines = [("GEMM_K", self.k), ("TILE_M", self.tile_m), ("STAGES", self.stages())];
+        KernelSource::new("norm_hopper", Precision::Bf16, &defines, kernels::NORM_HOPPER)
+    }
+
+    /// As many as shared memory holds.
+    fn stages(self) -> usize {
+        if self.tile_m == TILES_M[0] { 5 } else { 4 }
+    }
+
+    /// Bytes of shared memory: stages of both operands, in bf16.
+    fn shared(self) -> usize {
+        self.stages() * 2 * STAGE_K * (self.tile_m + WIDTH)
+    }
+
+    /// Blocks that share the rows.
+    fn blocks(self, rows: usize) -> usize {
+        rows.div_ceil(self.tile_m)
     }
 
     /// The left operand `[rows, k]` as the kernels copy it.
     fn rows_map(self, x: StorageBuffer, rows: usize) -> Result<Argument, CudaError> {
-        TensorMap::new(x, [rows, self.k], TILE_M).map(Argument::from)
+        TensorMap::new(x, [rows, self.k], self.tile_m).map(Argument::from)
     }
 }
 
@@ -95,9 +110,9 @@ impl Lowering<'_> {
         if !self.norm_kernels.contains_key(&shape) {
             self.norm_kernels.insert(shape, self.device.compile(&shape.source())?);
         }
-        let grid = [rows.div_ceil(TILE_M), THREADS];
+        let grid = [shape.blocks(rows), shape.tile_m / WARP_ROWS * 32];
         let arguments = [arguments, &[rows.into()]].concat();
-        let launch = Launch::with_shared(&self.norm_kernels[&shape], name, grid, SHARED, arguments)?;
+        let launch = Launch::with_shared(&self.norm_kernels[&shape], name, grid, shape.shared(), arguments)?;
         self.commands.push(launch.pdl(true).on(MAIN));
         Ok(())
     }
@@ -141,7 +156,7 @@ impl Lowering<'_> {
             return Ok(false);
         };
         let all = op.rows * WIDTH;
-        let count = op.rows.div_ceil(TILE_M);
+        let count = shape.blocks(op.rows);
         let dout = shape.rows_map(self.gradient(op.out), op.rows)?;
         let dx = self.storage_buffer("layer_norm dx", all)?;
         self.gradients[norm.x.0] = Some(dx);
