@@ -58,9 +58,13 @@ float round_to_tf32(float value) {
 
 float gelu(float x) { return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x))); }
 
-size_t bytes_of(const Layout& layout) {
-    const size_t one = layout.type == R_32F ? 4 : 2;
-    return one * ((size_t)(layout.batch - 1) * layout.offset + (layout.columns - 1) * layout.stride + layout.rows);
+// Does something with the place of each matrix of a batch; between them there may be guard regions, or what is not theirs.
+template <class Do>
+bool each(uint64_t first, const Layout& layout, Do act) {
+    const size_t one = layout.type == R_32F ? 4 : 2, bytes = one * ((layout.columns - 1) * layout.stride + layout.rows);
+    for (int32_t batch = 0; batch < layout.batch; ++batch)
+        if (!act(first + one * batch * layout.offset, bytes)) return false;
+    return true;
 }
 
 struct Matmul {
@@ -82,8 +86,8 @@ struct Matmul {
     }
 
     bool run(uint32_t number) const {
-        const bool inside = is_memory(a, bytes_of(of_a)) && is_memory(b, bytes_of(of_b)) && is_memory(d, bytes_of(of_d)) &&
-                            (beta == 0 || is_memory(c, bytes_of(of_d)));
+        const bool inside = each(a, of_a, is_memory) && each(b, of_b, is_memory) && each(d, of_d, is_memory) &&
+                            (beta == 0 || each(c, of_d, is_memory));
         const uint64_t m = of_d.rows, n = of_d.columns, k = description.transposed[0] ? of_a.rows : of_a.columns;
         if (!inside) {
             fprintf(stderr, "emulated GPU: a matmul of %lu x %lu x %lu reaches beyond its memory\n", m, k, n);
@@ -120,9 +124,11 @@ struct Matmul {
                     store(of_d.type, d, at, value);
                 }
         }
-        written(d, bytes_of(of_d), number);
-        if (description.epilogue == 164) written(description.aux, bytes_of(of_d), number);
-        return true;
+        const auto write = [=](uint64_t start, size_t bytes) {
+            written(start, bytes, number);
+            return true;
+        };
+        return each(d, of_d, write) && (description.epilogue != 164 || each(description.aux, of_d, write));
     }
 };
 

@@ -32,28 +32,45 @@ impl fmt::Display for Side {
     }
 }
 
-/// Where a buffer lies in its allocation: from `offset` on, with the guards around it, in bytes.
+/// Where buffers of one size lie in their allocation: the first from `offset` on, with guards around each of them, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Of the first value.
     pub offset: usize,
-    /// Of the values.
+    /// Of the values of one buffer.
     pub bytes: usize,
+    /// Between the starts of two buffers.
+    pub step: usize,
+    pub count: usize,
     /// Of the whole allocation.
     pub size: usize,
 }
 
+/// What the start of a buffer is a multiple of, as the start of an allocation is.
+const ALIGNMENT: usize = 256;
+
 impl Layout {
     pub(super) fn new(bytes: usize, guarded: bool) -> Self {
-        let offset = if guarded { GUARD } else { 0 };
-        // The driver allocates nothing for nothing.
-        Self { offset, bytes, size: (bytes + 2 * offset).max(1) }
+        Self::stacked(bytes, 1, guarded)
     }
 
-    /// The guards, as ranges of the allocation.
-    pub(super) fn guards(&self) -> [(Side, Range<usize>); 2] {
-        let end = self.offset + self.bytes;
-        [(Side::Before, 0..self.offset), (Side::After, end..end + self.offset)]
+    pub(super) fn stacked(bytes: usize, count: usize, guarded: bool) -> Self {
+        let offset = if guarded { GUARD } else { 0 };
+        let step = (bytes + offset).next_multiple_of(ALIGNMENT);
+        let end = offset + count.saturating_sub(1) * step + bytes;
+        // The driver allocates nothing for nothing.
+        Self { offset, bytes, step, count, size: (end + offset).max(1) }
+    }
+
+    /// The guards, as ranges of the allocation: all bytes that belong to no buffer.
+    pub(super) fn guards(&self) -> Vec<(Side, Range<usize>)> {
+        let mut guards = vec![(Side::Before, 0..self.offset)];
+        for start in (0..self.count).map(|place| self.offset + place * self.step) {
+            let end = if start + self.step < self.size { start + self.step } else { self.size };
+            guards.push((Side::After, start + self.bytes..end));
+        }
+        guards.retain(|(_, guard)| self.offset > 0 && !guard.is_empty());
+        guards
     }
 }
 
@@ -127,9 +144,12 @@ mod tests {
 
     #[test]
     fn a_buffer_without_guards_is_its_allocation() {
-        assert_eq!(Layout::new(10, false), Layout { offset: 0, bytes: 10, size: 10 });
-        assert!(Layout::new(10, false).guards().iter().all(|(_, range)| range.is_empty()));
+        let alone = Layout { offset: 0, bytes: 10, step: 256, count: 1, size: 10 };
+        assert_eq!(Layout::new(10, false), alone);
+        assert_eq!(alone.guards(), []);
         assert_eq!(Layout::new(0, false).size, 1);
+        let stack = Layout::stacked(10, 3, false);
+        assert_eq!((stack.size, stack.guards()), (2 * 256 + 10, vec![]));
     }
 
     #[test]
@@ -140,13 +160,29 @@ mod tests {
         assert_eq!(layout.guards(), guards);
     }
 
+    #[test]
+    fn every_byte_of_a_stack_is_a_buffers_or_a_guards() {
+        for (bytes, count) in [(10, 3), (256, 2), (4096 - 256, 5)] {
+            let layout = Layout::stacked(bytes, count, true);
+            let mut owners = vec![0; layout.size];
+            let buffers = (0..count).map(|place| layout.offset + place * layout.step);
+            let buffers = buffers.map(|start| start..start + bytes);
+            let guards = layout.guards().into_iter().map(|(_, guard)| guard);
+            assert!(guards.clone().all(|guard| guard.len() >= GUARD));
+            guards.chain(buffers).flatten().for_each(|byte| owners[byte] += 1);
+            assert!(owners.iter().all(|&owners| owners == 1), "{count} of {bytes}");
+        }
+    }
+
     /// On the bytes of an allocation, as they would come back from a device.
     #[test]
     fn one_byte_beyond_either_end_is_seen() {
         let layout = Layout::new(10, true);
         let mut bytes = vec![PATTERN; layout.size];
         bytes[layout.offset..layout.offset + layout.bytes].fill(0);
-        let seen = |bytes: &[u8]| layout.guards().map(|(side, range)| overwritten(side, &bytes[range]));
+        let seen = |bytes: &[u8]| -> Vec<_> {
+            layout.guards().into_iter().map(|(side, range)| overwritten(side, &bytes[range])).collect()
+        };
         assert_eq!(seen(&bytes), [None, None]);
         for (place, expected) in [
             (GUARD - 1, [Some(0), None]),

@@ -41,14 +41,14 @@ pub(crate) enum Fused {
     Gelu { bias: StorageBuffer, pre: StorageBuffer },
 }
 
-/// out = alpha · x · y + beta · c, for a batch of matrices one after the other.
+/// out = alpha · x · y + beta · c, for a batch of matrices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     /// Of x · y.
     pub alpha: f32,
     /// A matrix like `out`, and its beta.
     pub c: Option<(StorageBuffer, f32)>,
-    /// Matmuls of one shape, every operand dense and stacked.
+    /// Matmuls of one shape; of every operand the matrices are equally far apart.
     pub batch: usize,
 }
 
@@ -89,10 +89,10 @@ impl Drop for Matmul {
     }
 }
 
-/// Describes `batch` matrices one after the other.
+/// Describes `batch` matrices, equally far apart.
 fn set_batch(layout: sys::cublasLtMatrixLayout_t, batch: usize, m: &DeviceMatrix) -> Result<(), CublasError> {
     use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
-    let (batch, offset) = (batch as i32, (m.rows * m.stride) as i64);
+    let (batch, offset) = (batch as i32, m.step() as i64);
     let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
     // SAFETY: the layout lives; the attribute is set with the type its documentation names.
     unsafe { lt::set_matrix_layout_attribute(layout, attribute, from_ref(&batch).cast(), size_of::<i32>()) }?;

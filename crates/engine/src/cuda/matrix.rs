@@ -10,12 +10,14 @@ pub(crate) struct DeviceMatrix {
     pub columns: usize,
     /// Values between the starts of two rows.
     pub stride: usize,
+    /// Values between the starts of two matrices of a batch, where they are not one right after the other.
+    pub step: Option<usize>,
     pub transposed: bool,
 }
 
 impl DeviceMatrix {
     pub(crate) fn new(buffer: StorageBuffer, rows: usize, columns: usize) -> Self {
-        Self { buffer, rows, columns, stride: columns, transposed: false }
+        Self { buffer, rows, columns, stride: columns, step: None, transposed: false }
     }
 
     /// The transposed view.
@@ -28,11 +30,16 @@ impl DeviceMatrix {
         if self.transposed { (self.columns, self.rows) } else { (self.rows, self.columns) }
     }
 
-    /// Values from the first to the last of `batch` such matrices one after the other.
+    /// Values between the starts of two matrices of a batch.
+    pub(super) fn step(&self) -> usize {
+        self.step.unwrap_or(self.rows * self.stride)
+    }
+
+    /// Values from the first to the last of `batch` such matrices.
     fn reach(&self, batch: usize) -> usize {
         match batch * self.rows {
             0 => 0,
-            rows => (rows - 1) * self.stride + self.columns,
+            _ => (batch - 1) * self.step() + (self.rows - 1) * self.stride + self.columns,
         }
     }
 
@@ -58,6 +65,7 @@ mod tests {
         assert_eq!(matrix(0, 3, 4, 10).reach(1), 24);
         assert_eq!(matrix(0, 3, 4, 4).t().reach(5), 60);
         assert_eq!([matrix(0, 0, 4, 4).reach(2), matrix(0, 3, 4, 4).reach(0)], [0, 0]);
+        assert_eq!(DeviceMatrix { step: Some(100), ..matrix(0, 3, 4, 4) }.reach(5), 412);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{self, CudaSlice, CudaStream, DevicePtr};
 
-use super::buffer::{DType, DeviceBuffer, Element, Pointer, StorageBuffer};
+use super::buffer::{BufferError, DType, DeviceBuffer, Element, Pointer, StorageBuffer};
 use super::device::Device;
 use super::error::{CudaError, driver as failed};
 use super::guards::{Guards, Layout, PATTERN, overwritten};
@@ -18,7 +18,23 @@ pub(crate) struct DeviceMemory {
     pub bytes: usize,
 }
 
-/// A buffer with its guards, where there are any.
+/// Buffers of one length, `step` values from start to start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BufferStack {
+    /// From the first value of the first to the last of the last.
+    pub all: StorageBuffer,
+    pub len: usize,
+    pub step: usize,
+}
+
+impl BufferStack {
+    /// One of them.
+    pub(crate) fn item(&self, place: usize) -> Result<StorageBuffer, BufferError> {
+        self.all.part(place * self.step..place * self.step + self.len)
+    }
+}
+
+/// Buffers with their guards, where there are any.
 struct Allocation {
     slice: CudaSlice<u8>,
     label: &'static str,
@@ -47,7 +63,44 @@ impl DeviceMemory {
         label: &'static str,
         len: usize,
     ) -> Result<DeviceBuffer<T>, CudaError> {
-        let layout = Layout::new(len * size_of::<T>(), self.guards.are_on());
+        let at = self.allocate(label, Layout::new(len * size_of::<T>(), self.guards.are_on()))?;
+        Ok(DeviceBuffer::new(label, at, len))
+    }
+
+    /// `count` buffers of `len` zeros each, equally far apart.
+    fn stacked<T: Element>(
+        &mut self,
+        label: &'static str,
+        [len, count]: [usize; 2],
+    ) -> Result<(DeviceBuffer<T>, usize), CudaError> {
+        let layout = Layout::stacked(len * size_of::<T>(), count, self.guards.are_on());
+        let step = layout.step / size_of::<T>();
+        let at = self.allocate(label, layout)?;
+        Ok((DeviceBuffer::new(label, at, (count - 1) * step + len), step))
+    }
+
+    /// The same of a type chosen at run time.
+    pub(crate) fn storage_stack(
+        &mut self,
+        label: &'static str,
+        dtype: DType,
+        [len, count]: [usize; 2],
+    ) -> Result<BufferStack, CudaError> {
+        let (all, step) = match dtype {
+            DType::Float => {
+                let (all, step) = self.stacked(label, [len, count])?;
+                (StorageBuffer::Float(all), step)
+            }
+            DType::Bf16 => {
+                let (all, step) = self.stacked(label, [len, count])?;
+                (StorageBuffer::Bf16(all), step)
+            }
+        };
+        Ok(BufferStack { all, len, step })
+    }
+
+    /// Zeros, and guards around the buffers of a layout, of which the first begins at the address returned.
+    fn allocate(&mut self, label: &'static str, layout: Layout) -> Result<Pointer, CudaError> {
         let size = layout.size;
         let slice = self.stream.alloc_zeros::<u8>(size).map_err(|source| {
             match self.stream.context().mem_get_info() {
@@ -60,13 +113,13 @@ impl DeviceMemory {
         let start = slice.device_ptr(&self.stream).0;
         self.allocations.push(Allocation { slice, label, layout });
         self.bytes += size;
-        for (_, guard) in layout.guards().into_iter().filter(|(_, guard)| !guard.is_empty()) {
+        for (_, guard) in layout.guards() {
             let (at, stream) = (start + guard.start as u64, self.stream.cu_stream());
             // SAFETY: guards are ranges of the allocation; the context was bound by its allocation.
             unsafe { driver::result::memset_d8_async(at, PATTERN, guard.len(), stream) }
                 .map_err(failed("fill a guard"))?;
         }
-        Ok(DeviceBuffer::new(label, start + layout.offset as u64, len))
+        Ok(start + layout.offset as u64)
     }
 
     /// A buffer of zeros of a type chosen at run time.
@@ -152,9 +205,8 @@ impl DeviceMemory {
         let mut intact = 0;
         for Allocation { slice, label, layout } in &self.allocations {
             let start = slice.device_ptr(&self.stream).0;
-            let guards = layout.guards().into_iter().filter(|(_, guard)| !guard.is_empty());
             let mut guarded = false;
-            for (side, guard) in guards {
+            for (side, guard) in layout.guards() {
                 let mut bytes = vec![0_u8; guard.len()];
                 // SAFETY: guards are ranges of the allocation.
                 unsafe { self.read_at(start + guard.start as u64, &mut bytes) }?;
@@ -163,7 +215,7 @@ impl DeviceMemory {
                 }
                 guarded = true;
             }
-            intact += usize::from(guarded);
+            intact += if guarded { layout.count } else { 0 };
         }
         Ok(intact)
     }

@@ -126,7 +126,7 @@ impl Lowering<'_> {
     pub(super) fn attention_backward(&mut self, op: &Attention) -> Result<(), CudaError> {
         let width = op.heads * op.size;
         let all = op.batch * op.tokens * width;
-        let dqkv = self.storage_buffer("attention dqkv", 3 * all)?;
+        let dqkv = self.new_gradient("attention dqkv", op.qkv)?;
         let sums = self.float_buffer("attention partials", op.batch * 3 * width)?;
         let pointers = [
             dqkv.pointer(3 * all)?,
@@ -140,7 +140,6 @@ impl Lowering<'_> {
         let arguments = pointers.map(Into::into).to_vec();
         self.launch_attention(op, "attention_backward", [4, warps], arguments)?;
         self.bias_partials.insert(op.qkv.0, Partials::new(sums, 0, [op.batch, 3 * width])?);
-        self.gradients[op.qkv.0] = Some(dqkv);
         Ok(())
     }
 }

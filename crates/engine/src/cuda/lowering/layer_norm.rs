@@ -55,8 +55,7 @@ impl Lowering<'_> {
             false => self.gradients[op.x.0].map(|gradient| gradient.pointer(all)),
         };
         let residual = residual.unwrap_or(Ok(ABSENT))?;
-        let dx = self.storage_buffer("layer_norm dx", all)?;
-        self.gradients[op.x.0] = Some(dx);
+        let dx = self.new_gradient("layer_norm dx", op.x)?;
         let stream = if self.float_stream { self.stream_gradient(op.x, all)?.pointer(all)? } else { ABSENT };
         let per_block = self.rows_per_block(op.rows);
         let (count, stride) = (op.rows.div_ceil(per_block), 3 * op.width);

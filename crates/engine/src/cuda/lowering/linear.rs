@@ -84,21 +84,20 @@ impl Lowering<'_> {
             }
         }
         let d = DeviceMatrix::new(dout, rows, outer);
-        self.weight_gradient(op, d)?;
+        self.weight_gradient(op)?;
+        self.reduce(self.dparam(op.b)?, self.bias_partials[&op.out.0], outer)?;
 
         assert!(self.gradients[op.x.0].is_none(), "only the residual stream is read twice");
         if self.mlp_hidden_backward(op)? || self.linear_norm_backward(op)? {
             return Ok(());
         }
-        let dx = self.storage_buffer("linear dx", rows * inner)?;
+        let dx = self.new_gradient("linear dx", op.x)?;
         let weights = self.weights(op.w)?;
         let w_t = match op.transposed {
             false => DeviceMatrix::new(weights, inner, outer).t(),
             true => DeviceMatrix::new(weights, outer, inner),
         };
-        self.matmul_or_fail(MAIN, DeviceMatrix::new(dx, rows, inner), [d, w_t])?;
-        self.gradients[op.x.0] = Some(dx);
-        Ok(())
+        self.matmul_or_fail(MAIN, DeviceMatrix::new(dx, rows, inner), [d, w_t])
     }
 
     /// Multiplies with the activation's derivative, if there is one, and leaves partials of the bias gradient.
@@ -122,21 +121,6 @@ impl Lowering<'_> {
         self.launch("activate_backward", count, THREADS, &arguments)?;
         self.bias_partials.insert(op.out.0, Partials::new(sums, 0, [count, op.outer])?);
         Ok(())
-    }
-
-    /// dW on a side stream; db from the partials that another kernel left.
-    fn weight_gradient(&mut self, op: &Linear, d: DeviceMatrix) -> Result<(), CudaError> {
-        let &Linear { rows, inner, outer, .. } = op;
-        let x = DeviceMatrix::new(self.in_storage(op.x)?, rows, inner);
-        let dw = StorageBuffer::Float(self.dparam(op.w)?);
-        let (out, factors) = match op.transposed {
-            false => (DeviceMatrix::new(dw, inner, outer), [x.t(), d]),
-            true => (DeviceMatrix::new(dw, outer, inner), [d.t(), x]),
-        };
-        let stream = self.side_stream();
-        self.matmul_or_fail(stream, out, factors)?;
-        let partials = self.bias_partials[&op.out.0];
-        Ok(self.reduce(self.dparam(op.b)?, partials, outer)?)
     }
 }
 

@@ -218,12 +218,10 @@ impl Lowering<'_> {
                 self.lstm_weights(&stack, diagonal)?;
             }
         }
-        let dx = self.storage_buffer("LSTM dx", rows * width)?;
+        let dx = self.new_gradient("LSTM dx", first.x)?;
         let d = DeviceMatrix::new(stack.saved[0].dgates, rows, 4 * width);
         let w = DeviceMatrix::new(self.weights(first.w_ih)?, 4 * width, width);
-        self.matmul_or_fail(MAIN, DeviceMatrix::new(dx, rows, width), [d, w])?;
-        self.gradients[first.x.0] = Some(dx);
-        Ok(())
+        self.matmul_or_fail(MAIN, DeviceMatrix::new(dx, rows, width), [d, w])
     }
 
     /// Gradients of a layer's weights, on side streams, and of its biases, which share theirs.

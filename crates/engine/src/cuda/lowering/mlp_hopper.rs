@@ -131,7 +131,7 @@ impl Lowering<'_> {
         let shape = Shape { k: op.outer, n: op.inner };
         let count = shape.blocks_per_tile(op.rows, &self.device.info) * WARPS;
         let all = op.rows * op.inner;
-        let d = self.storage_buffer("mlp hidden gradient", all)?;
+        let d = self.new_gradient("mlp hidden gradient", op.x)?;
         let sums = self.float_buffer("bias partials", count * op.inner)?;
         let pointers = [
             d.pointer(all)?,
@@ -142,7 +142,6 @@ impl Lowering<'_> {
         ];
         self.launch_mlp("mlp_hidden_backward", shape, op.rows, &pointers)?;
         self.bias_partials.insert(op.x.0, Partials::new(sums, 0, [count, op.inner])?);
-        self.gradients[op.x.0] = Some(d);
         Ok(true)
     }
 }

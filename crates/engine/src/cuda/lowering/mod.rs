@@ -14,6 +14,7 @@ mod query;
 mod read_in;
 mod read_out;
 mod reduce;
+mod stacks;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use crate::model::plan::{Mode, Var};
 use lstm::Stack;
 pub(crate) use query::PrefixBuffers;
 use reduce::{Partials, Reduction};
+use stacks::Stacks;
 
 /// Device buffers of one network's parameters, shared by commands of several shapes.
 #[derive(Debug, Clone, Copy)]
@@ -135,6 +137,7 @@ pub(crate) fn lower(
         width,
         values: vec![None; count],
         storage_copies: HashMap::new(),
+        stacks: Stacks::of(graph),
         gradients: vec![None; count],
         float_stream: layer_norm::keeps_stream_in_float(graph, precision),
         stream_gradients: HashMap::new(),
@@ -158,8 +161,9 @@ pub(crate) fn lower(
         for group in groups.rev() {
             lowering.backward(group)?;
         }
-        lowering.commands.push(Command::JOIN);
+        // Beside the last gradients of weights, which it does not need.
         lowering.reduce_partials()?;
+        lowering.commands.push(Command::JOIN);
     }
     let Lowering { commands: backward, values, memory, kernels, .. } = lowering;
     Ok(Lowered { forward, starts, backward, values, memory, kernels })
@@ -190,6 +194,8 @@ struct Lowering<'a> {
     values: Vec<Option<StorageBuffer>>,
     /// By variable: the copy in the storage type that matmuls read of a value that is float32 for everyone else.
     storage_copies: HashMap<usize, StorageBuffer>,
+    /// Layers whose weight gradients are computed at once.
+    stacks: Stacks,
     /// By variable; in the storage type.
     gradients: Vec<Option<StorageBuffer>>,
     /// Whether the gradient of the residual stream, to which every LayerNorm adds its own, is float32 between kernels; and that
@@ -244,7 +250,10 @@ impl Lowering<'_> {
         if let Some(buffer) = self.values[var.0] {
             return Ok(buffer.of(dtype)?);
         }
-        let buffer = self.memory.storage(label, dtype, self.graph.plan.len_of(var))?;
+        let buffer = match self.stacked_input(label, var, dtype)? {
+            Some(buffer) => buffer,
+            None => self.memory.storage(label, dtype, self.graph.plan.len_of(var))?,
+        };
         self.values[var.0] = Some(buffer);
         Ok(buffer)
     }
@@ -329,10 +338,8 @@ impl Lowering<'_> {
         grid: [usize; 2],
         arguments: &[Argument],
     ) -> Result<(), CudaError> {
-        // After a join there is more than one kernel to wait for.
-        let joined = matches!(self.commands.last(), Some(Command { work: Work::Join, .. }));
         let launch = Launch::new(&self.kernels, name, grid, arguments.to_vec())?;
-        self.commands.push(launch.pdl(!joined).on(stream));
+        self.commands.push(launch.pdl(true).on(stream));
         Ok(())
     }
 
@@ -345,7 +352,18 @@ impl Lowering<'_> {
         c: Option<StorageBuffer>,
         fused: Fused,
     ) -> Result<bool, CudaError> {
-        let matmul = Matmul::new(self.device, self.precision, out, factors, Terms::plus(c), fused)?;
+        self.matmuls(stream, out, factors, Terms::plus(c), fused)
+    }
+
+    fn matmuls(
+        &mut self,
+        stream: usize,
+        out: DeviceMatrix,
+        factors: [DeviceMatrix; 2],
+        terms: Terms,
+        fused: Fused,
+    ) -> Result<bool, CudaError> {
+        let matmul = Matmul::new(self.device, self.precision, out, factors, terms, fused)?;
         let Some(matmul) = matmul else { return Ok(false) };
         self.commands.push(Command { stream, work: Work::Matmul(matmul) });
         Ok(true)
@@ -358,8 +376,20 @@ impl Lowering<'_> {
         out: DeviceMatrix,
         factors: [DeviceMatrix; 2],
     ) -> Result<(), CudaError> {
+        self.matmuls_or_fail(stream, out, factors, 1)
+    }
+
+    /// The same for a batch of matrices.
+    fn matmuls_or_fail(
+        &mut self,
+        stream: usize,
+        out: DeviceMatrix,
+        factors: [DeviceMatrix; 2],
+        batch: usize,
+    ) -> Result<(), CudaError> {
         let inner = factors[0].shape().1;
-        match self.matmul(stream, out, factors, None, Fused::Nothing)? {
+        let terms = Terms { batch, ..Terms::plus(None) };
+        match self.matmuls(stream, out, factors, terms, Fused::Nothing)? {
             true => Ok(()),
             false => Err(unsupported([out.rows, inner, out.columns])),
         }

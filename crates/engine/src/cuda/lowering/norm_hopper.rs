@@ -158,8 +158,7 @@ impl Lowering<'_> {
         let all = op.rows * WIDTH;
         let count = shape.blocks(op.rows);
         let dout = shape.rows_map(self.gradient(op.out), op.rows)?;
-        let dx = self.storage_buffer("layer_norm dx", all)?;
-        self.gradients[norm.x.0] = Some(dx);
+        let dx = self.new_gradient("layer_norm dx", norm.x)?;
         let stream = self.stream_gradient(norm.x, all)?;
         let sums = self.float_buffer("layer_norm partials", count * 3 * WIDTH)?;
         let arguments = [

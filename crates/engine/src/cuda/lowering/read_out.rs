@@ -28,7 +28,7 @@ impl Lowering<'_> {
         let targets = self.graph.targets.expect("training has targets");
         let (count, points) = (self.graph.plan.len_of(op.out), op.tokens.div_ceil(op.stride));
         debug_assert!(self.graph.plan.ops().iter().any(|op| matches!(op, Op::MeanSquare(_))));
-        let dx = self.storage_buffer("read_out dx", self.graph.plan.len_of(op.x))?;
+        let dx = self.new_gradient("read_out dx", op.x)?;
         let (blocks, stride) = (count.div_ceil(PREDICTIONS), self.width + 2);
         let sums = self.float_buffer("loss partials", blocks * stride)?;
         let all = count / points * op.tokens * self.width;
@@ -47,7 +47,6 @@ impl Lowering<'_> {
         self.reduce(self.dparam(op.w)?, partials(0)?, self.width)?;
         self.reduce(self.dparam(op.bias)?, partials(self.width)?, 1)?;
         self.reduce(self.parameters.loss, partials(self.width + 1)?, 1)?;
-        self.gradients[op.x.0] = Some(dx);
         Ok(())
     }
 }
