@@ -147,7 +147,8 @@ inline void ptx_tanh_approx_f32(float& y, float x) { y = tanhf(x); }
 template <class... Unused>
 inline void ptx_nothing(Unused&&...) {}
 
-inline void ptx_griddepcontrol_launch_dependents() { emulated_pdl_wait(); }
+inline void ptx_griddepcontrol_launch_dependents() {}
+inline void ptx_griddepcontrol_wait() { emulated_pdl_wait(); }
 inline void ptx_bar_sync(int number, int threads) { emulated_barrier(number, threads, 1); }
 inline void ptx_bar_arrive(int number, int threads) { emulated_barrier(number, threads, 0); }
 inline void ptx_cp_async_cg_shared_global(uint32_t to, const void* from, int bytes) { emulated_copy_async(to, from, bytes); }

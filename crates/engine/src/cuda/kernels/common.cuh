@@ -56,11 +56,19 @@ __device__ __forceinline__ float warp_sum(float x) {
     return x;
 }
 
-// Programmatic dependent launch: lets the next kernel of the stream launch, then waits until all kernels before this one have
-// finished and flushed. What other kernels of a step write must not be touched before.
-__device__ __forceinline__ void pdl_wait() {
+// Programmatic dependent launch: lets the next kernel of the stream launch.
+__device__ __forceinline__ void pdl_launch_next() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;\n griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// The same, then waits until all kernels before this one have finished and flushed. What other kernels of a step write must not be
+// touched before.
+__device__ __forceinline__ void pdl_wait() {
+    pdl_launch_next();
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 

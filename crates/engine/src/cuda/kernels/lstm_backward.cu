@@ -17,7 +17,7 @@
 extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, 1)
     lstm_backward(const Layer* layers, const storage_t* dout, int count, int first_layer, int diagonal, int batch,
                   int tokens) {
-    pdl_wait();
+    pdl_launch_next();
     extern __shared__ uint4 shared[];
     storage_t* stages = reinterpret_cast<storage_t*>(shared);
     const CtaTile cta = cta_tile(first_layer, batch);
@@ -26,22 +26,24 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, 1)
     const bool top = cta.layer == count - 1, last = token == tokens - 1;
     const Layer above = layers[top ? cta.layer : cta.layer + 1];
 
-    // What the cells need, loaded before the matmul.
+    // What the cells need, loaded while the matmul's first operands arrive.
     const int unit = cta.unit + threadIdx.x % UNITS, row = cta.row + threadIdx.x / UNITS;
     float gates[PROMPTS_PER_THREAD][4], cell[PROMPTS_PER_THREAD], before[PROMPTS_PER_THREAD], dcell[PROMPTS_PER_THREAD], dh[PROMPTS_PER_THREAD];
+    const auto load_cells = [&]() {
 #pragma unroll
-    for (int e = 0; e < PROMPTS_PER_THREAD; ++e) {
-        const int r = row + e * UNIT_THREADS;
-        const bool inside = r < batch;
-        const u64 at = ((u64)r * tokens + token) * WIDTH + unit;
-        const u64 gate_at = ((u64)r * tokens + token) * 4 * WIDTH + unit;
+        for (int e = 0; e < PROMPTS_PER_THREAD; ++e) {
+            const int r = row + e * UNIT_THREADS;
+            const bool inside = r < batch;
+            const u64 at = ((u64)r * tokens + token) * WIDTH + unit;
+            const u64 gate_at = ((u64)r * tokens + token) * 4 * WIDTH + unit;
 #pragma unroll
-        for (int gate = 0; gate < 4; ++gate) gates[e][gate] = inside ? layer.gates[gate_at + gate * WIDTH] : 0.0f;
-        cell[e] = inside ? layer.cells[at] : 0.0f;
-        before[e] = inside && token > 0 ? layer.cells[at - WIDTH] : 0.0f;
-        dcell[e] = inside && !last ? layer.dcell[(u64)r * WIDTH + unit] : 0.0f;
-        dh[e] = inside && top ? to_float(dout[at]) : 0.0f;
-    }
+            for (int gate = 0; gate < 4; ++gate) gates[e][gate] = inside ? layer.gates[gate_at + gate * WIDTH] : 0.0f;
+            cell[e] = inside ? layer.cells[at] : 0.0f;
+            before[e] = inside && token > 0 ? layer.cells[at - WIDTH] : 0.0f;
+            dcell[e] = inside && !last ? layer.dcell[(u64)r * WIDTH + unit] : 0.0f;
+            dh[e] = inside && top ? to_float(dout[at]) : 0.0f;
+        }
+    };
 
     const int warp = threadIdx.x / WARP, k_slice = warp % SPLIT_K, row_in_block = warp / SPLIT_K * 32;
     Accumulators<UNITS / 8> sums;
@@ -52,16 +54,20 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, 1)
             sums[tile][j][0] = sums[tile][j][1] = sums[tile][j][2] = sums[tile][j][3] = 0;
     const u64 first = ((u64)cta.row * tokens + token) * 4 * WIDTH;
     const int from_next = last ? 0 : BACKWARD_CHUNKS, from_above = top ? 0 : BACKWARD_CHUNKS;
-    const auto load = [&](int i) {
-        storage_t* to = stages + i % STAGES * BACKWARD_STAGE_SIZE;
+    const auto load_x = [&](int i) {
         const bool recurrent = i < from_next;
         const int k = (recurrent ? i : i - from_next) * BACKWARD_CHUNK;
         const storage_t* d = recurrent ? layer.dgates + first + 4 * WIDTH : above.dgates + first;
-        const storage_t* w = (recurrent ? layer.w_hh : above.w_ih) + (u64)k * WIDTH + cta.unit;
         const auto row_of_d = [=](int r) { return (u64)r * tokens * 4 * WIDTH; };
-        const auto row_of_w = [=](int r) { return (u64)r * WIDTH; };
+        storage_t* to = stages + i % STAGES * BACKWARD_STAGE_SIZE;
         stage_rows<ROWS, BACKWARD_CHUNK, BACKWARD_STRIDE, BACKWARD_THREADS>(to, d + k, row_of_d, batch - cta.row, 4 * WIDTH - k);
-        to += ROWS * BACKWARD_STRIDE;
+    };
+    const auto load_w = [&](int i) {
+        const bool recurrent = i < from_next;
+        const int k = (recurrent ? i : i - from_next) * BACKWARD_CHUNK;
+        const storage_t* w = (recurrent ? layer.w_hh : above.w_ih) + (u64)k * WIDTH + cta.unit;
+        const auto row_of_w = [=](int r) { return (u64)r * WIDTH; };
+        storage_t* to = stages + i % STAGES * BACKWARD_STAGE_SIZE + ROWS * BACKWARD_STRIDE;
         stage_rows<BACKWARD_CHUNK, UNITS, STRIDE_KN, BACKWARD_THREADS>(to, w, row_of_w, 4 * WIDTH - k, UNITS);
     };
     const auto compute = [&](int i) {
@@ -81,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(BACKWARD_THREADS, 1)
             }
         });
     };
-    pipelined(from_next + from_above, load, compute);
+    pipelined(from_next + from_above, load_w, load_x, load_cells, compute);
 
     // The slices of K meet in shared memory.
     float* slices = reinterpret_cast<float*>(shared);

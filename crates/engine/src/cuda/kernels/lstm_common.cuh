@@ -51,18 +51,27 @@ __device__ __forceinline__ void stage_rows(storage_t* to, const storage_t* from,
     }
 }
 
-// Calls compute(i) for every i < count when what load(i) copies has arrived.
-template <class Load, class Compute>
-__device__ __forceinline__ void pipelined(int count, Load load, Compute compute) {
+// Calls compute(i) for every i < count when what load_w(i) and load_x(i) copy has arrived. The weights were written by the step
+// before, so that the first of them are copied while the launch before this one still runs; `meanwhile` follows the wait for it.
+template <class LoadW, class LoadX, class Meanwhile, class Compute>
+__device__ __forceinline__ void pipelined(int count, LoadW load_w, LoadX load_x, Meanwhile meanwhile, Compute compute) {
+#pragma unroll
+    for (int i = 0; i < STAGES - 1; ++i)
+        if (i < count) load_w(i);
+    pdl_wait();
 #pragma unroll
     for (int i = 0; i < STAGES - 1; ++i) {
-        if (i < count) load(i);
+        if (i < count) load_x(i);
         cp_async_commit();
     }
+    meanwhile();
     for (int i = 0; i < count; ++i) {
         cp_async_wait_oldest();
         __syncthreads(); // everyone's copies have arrived, and everyone is done with the stage that is overwritten now
-        if (i + STAGES - 1 < count) load(i + STAGES - 1);
+        if (i + STAGES - 1 < count) {
+            load_w(i + STAGES - 1);
+            load_x(i + STAGES - 1);
+        }
         cp_async_commit();
         compute(i);
     }

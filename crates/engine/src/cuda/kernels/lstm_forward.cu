@@ -10,7 +10,7 @@
 
 extern "C" __global__ void __launch_bounds__(FORWARD_THREADS, 1)
     lstm_forward(const Layer* layers, int first_layer, int diagonal, int batch, int tokens) {
-    pdl_wait();
+    pdl_launch_next();
     extern __shared__ uint4 shared[];
     storage_t* stages = reinterpret_cast<storage_t*>(shared);
     const CtaTile cta = cta_tile(first_layer, batch);
@@ -30,29 +30,34 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS, 1)
             sums[tile][gate][1] = sums[tile][gate][3] = x.y + h.y;
         }
     }
-    float2 before[2][2]; // of rows 16 tile + 8 half + g
-#pragma unroll
-    for (int tile = 0; tile < 2; ++tile)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int r = row + 16 * tile + 8 * half;
-            before[tile][half] = token > 0 && r < batch
-                                     ? float2_at((const float*)layer.cells + ((u64)r * tokens + token - 1) * WIDTH + unit)
-                                     : make_float2(0, 0);
-        }
-
     const u64 first = ((u64)cta.row * tokens + token) * WIDTH;
-    const auto load = [&](int i) {
-        storage_t* to = stages + i % STAGES * STAGE_SIZE;
+    const auto load_x = [&](int i) {
         const bool recurrent = i >= CHUNKS;
         const int k = (recurrent ? i - CHUNKS : i) * CHUNK;
         const storage_t* x = recurrent ? layer.out_storage + first - WIDTH : layer.x + first;
-        const storage_t* w = (recurrent ? layer.w_hh : layer.w_ih) + cta.unit * WIDTH;
         const auto row_of_x = [=](int r) { return (u64)r * tokens * WIDTH; };
-        const auto row_of_w = [=](int r) { return (u64)(r / UNITS * WIDTH + r % UNITS) * WIDTH; };
+        storage_t* to = stages + i % STAGES * STAGE_SIZE;
         stage_rows<ROWS, CHUNK, STRIDE, FORWARD_THREADS>(to, x + k, row_of_x, batch - cta.row, WIDTH - k);
-        to += ROWS * STRIDE;
+    };
+    const auto load_w = [&](int i) {
+        const bool recurrent = i >= CHUNKS;
+        const int k = (recurrent ? i - CHUNKS : i) * CHUNK;
+        const storage_t* w = (recurrent ? layer.w_hh : layer.w_ih) + cta.unit * WIDTH;
+        const auto row_of_w = [=](int r) { return (u64)(r / UNITS * WIDTH + r % UNITS) * WIDTH; };
+        storage_t* to = stages + i % STAGES * STAGE_SIZE + ROWS * STRIDE;
         stage_rows<4 * UNITS, CHUNK, STRIDE, FORWARD_THREADS>(to, w + k, row_of_w, 4 * UNITS, WIDTH - k);
+    };
+    float2 before[2][2]; // of rows 16 tile + 8 half + g
+    const auto load_cells = [&]() {
+#pragma unroll
+        for (int tile = 0; tile < 2; ++tile)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int r = row + 16 * tile + 8 * half;
+                before[tile][half] = token > 0 && r < batch
+                                         ? float2_at((const float*)layer.cells + ((u64)r * tokens + token - 1) * WIDTH + unit)
+                                         : make_float2(0, 0);
+            }
     };
     const auto compute = [&](int i) {
         const storage_t* x = stages + i % STAGES * STAGE_SIZE + row_in_block * STRIDE;
@@ -70,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS, 1)
             }
         });
     };
-    pipelined(token > 0 ? 2 * CHUNKS : CHUNKS, load, compute);
+    pipelined(token > 0 ? 2 * CHUNKS : CHUNKS, load_w, load_x, load_cells, compute);
 
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile)
