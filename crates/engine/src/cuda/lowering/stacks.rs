@@ -1,9 +1,10 @@
 //! Stacks of layers whose weight gradients are computed at once.
 //!
-//! The gradient of one layer's weights, [inner, rows] · [rows, outer], has few elements and long sums: at 64 prompts it cannot fill the
-//! device, and a dozen layers' as many small matmuls compete with the kernels that everyone waits for. So layers of one shape whose
+//! The gradient of one layer's weights, [inner, rows] · [rows, outer], has few elements and long sums: alone it hardly fills the
+//! device, and a dozen layers' as many matmuls compete with the kernels that everyone waits for. So layers of one shape whose
 //! weights are equally far apart keep their inputs, and the gradients of their outputs, equally far apart as well, and one batched
-//! matmul follows when the first of them is reached.
+//! matmul follows when the first of them is reached. All layers at once are faster than groups of 2, 3 or 6, at 64 prompts and at 256
+//! (6 % of a step of R1; `benches/runs/2026-11-19-h200`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,10 +17,6 @@ use crate::model::graph::Graph;
 use crate::model::ops::{Epilogue, Linear, Op};
 use crate::model::parameters::Param;
 use crate::model::plan::{Mode, Var};
-
-/// Rows, that is batch times tokens, up to which layers are stacked. With more of them a layer's own matmul fills the device, and
-/// finds in the cache what the kernels before it left there.
-const MOST_ROWS: usize = 64 * 256;
 
 /// Linear maps of one shape whose weights are equally far apart.
 struct Stack {
@@ -53,7 +50,7 @@ impl Stacks {
     /// The stacks of a graph that is trained.
     pub(super) fn of(graph: &Graph) -> Stacks {
         let mut stacks = Stacks::default();
-        if graph.mode == Mode::Infer || graph.batch * graph.tokens > std::env::var("ICLAB_STACK_ROWS").ok().and_then(|n| n.parse().ok()).unwrap_or(MOST_ROWS) {
+        if graph.mode == Mode::Infer {
             return stacks;
         }
         // What is read as it was computed, by one linear map alone; the residual stream is not.
@@ -74,12 +71,7 @@ impl Stacks {
                 None => by_shape.push(vec![op]),
             }
         }
-        let most: usize = std::env::var("ICLAB_STACK").ok().and_then(|n| n.parse().ok()).unwrap_or(usize::MAX);
-        for layers in by_shape {
-            for few in layers.rchunks(most.min(layers.len()).max(1)).rev() {
-                stacks.add_alike(few);
-            }
-        }
+        by_shape.iter().for_each(|layers| stacks.add_alike(layers));
         stacks
     }
 
@@ -175,14 +167,17 @@ mod tests {
     use super::*;
     use crate::model::networks::{Gpt2Config, Network};
 
-    fn stacks(config: Gpt2Config, batch: usize) -> Vec<(usize, usize)> {
-        let graph = Network::Gpt2(config).graph(batch, 82, Mode::Train).unwrap();
+    /// Layers of each stack, and values of their weights.
+    fn stacks(layers: usize) -> Vec<(usize, usize)> {
+        let network = Network::Gpt2(Gpt2Config { layers, ..Gpt2Config::default() });
+        let graph = network.graph(4, 82, Mode::Train).unwrap();
         let stacks = Stacks::of(&graph);
         assert_eq!(stacks.inputs.len(), stacks.outputs.len());
         for (stack, Stack { w, step, count, .. }) in stacks.stacks.iter().enumerate() {
             for layer in 0..*count {
                 let place = Place { stack, layer };
-                let reads = |op: &&Op| matches!(op, Op::Linear(op) if stacks.inputs.get(&op.x.0) == Some(&place));
+                let reads =
+                    |op: &&Op| matches!(op, Op::Linear(op) if stacks.inputs.get(&op.x.0) == Some(&place));
                 let ops: Vec<&Op> = graph.plan.ops().iter().filter(reads).collect();
                 let [Op::Linear(op)] = ops[..] else { panic!("{} layers read one input", ops.len()) };
                 assert_eq!(op.w, Param { offset: w.offset + layer * step, len: w.len });
@@ -194,10 +189,7 @@ mod tests {
 
     #[test]
     fn the_four_linear_maps_of_a_block_are_four_stacks() {
-        let all = stacks(Gpt2Config { layers: 12, ..Gpt2Config::default() }, 64);
-        assert_eq!(all, [(12, 256 * 768), (12, 256 * 256), (12, 256 * 1024), (12, 1024 * 256)]);
-        assert_eq!(stacks(Gpt2Config { layers: 1, ..Gpt2Config::default() }, 64), []);
-        // Here a layer's matmul is large enough.
-        assert_eq!(stacks(Gpt2Config::default(), 256), []);
+        assert_eq!(stacks(12), [(12, 256 * 768), (12, 256 * 256), (12, 256 * 1024), (12, 1024 * 256)]);
+        assert_eq!(stacks(1), []);
     }
 }
