@@ -54,6 +54,7 @@ pub mod files;
 pub mod interrupt;
 pub mod linalg;
 pub mod lock;
+pub mod parallel;
 pub mod prelude;
 pub mod program;
 pub mod registry;

@@ -1,8 +1,7 @@
 //! Means with intervals, by the bootstrap: errors here are heavy-tailed, so no normal approximation.
 
-use rayon::prelude::*;
-
 use crate::data::seed::Seed;
+use crate::parallel;
 
 /// How many times prompts are resampled.
 pub(crate) const RESAMPLES: usize = 1000;
@@ -51,10 +50,8 @@ pub(crate) fn multiplicities(seed: Seed, resample: usize, count: usize) -> Vec<f
 pub fn mean(seed: Seed, values: &[f64]) -> Estimate {
     let count = values.len() as f64;
     let value = values.iter().sum::<f64>() / count;
-    let means: Vec<f64> = (0..RESAMPLES)
-        .into_par_iter()
-        .map(|r| crate::linalg::dot(&multiplicities(seed, r, values.len()), values) / count)
-        .collect();
+    let mean = |r| crate::linalg::dot(&multiplicities(seed, r, values.len()), values) / count;
+    let means = parallel::map(RESAMPLES, mean);
     let (low, high) = interval(means);
     Estimate { value, low, high }
 }
@@ -93,14 +90,11 @@ fn student(freedom: usize) -> f64 {
 /// Any statistic of the prompts, with its bootstrap interval: `statistic` gets the indices of the prompts to use.
 pub fn bootstrap(seed: Seed, count: usize, statistic: impl Fn(&[usize]) -> f64 + Sync) -> Estimate {
     let all: Vec<usize> = (0..count).collect();
-    let resampled = (0..RESAMPLES)
-        .into_par_iter()
-        .map(|r| {
-            let mut draws = seed.at("bootstrap", r as u64);
-            let indices: Vec<usize> = (0..count).map(|_| draws.below(count)).collect();
-            statistic(&indices)
-        })
-        .collect();
+    let resampled = parallel::map(RESAMPLES, |r| {
+        let mut draws = seed.at("bootstrap", r as u64);
+        let indices: Vec<usize> = (0..count).map(|_| draws.below(count)).collect();
+        statistic(&indices)
+    });
     let (low, high) = interval(resampled);
     Estimate { value: statistic(&all), low, high }
 }

@@ -9,13 +9,13 @@ use engine::cpu::Runner;
 use engine::model::hooks::{Patch, Site, SiteKind};
 use engine::model::networks::{Mode, Network};
 use ndarray::{Array2, Array3, ArrayView2, Axis};
-use rayon::prelude::*;
 
 use crate::constructions::Construction;
 use crate::constructions::transformer::{Columns, Mask};
 use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
 use crate::networks::{Weights, evaluation, tokens};
+use crate::parallel;
 use crate::probe::per_thread;
 
 /// Prompts that a thread carries through a network together.
@@ -232,7 +232,7 @@ impl Streams for Construction {
             let states = self.states(prompts, b);
             states.into_iter().map(|h| h.select(Axis(0), tokens)).collect()
         };
-        let all: Vec<_> = (0..count).into_par_iter().map(of_prompt).collect();
+        let all = parallel::map(count, of_prompt);
         let layer = |l: usize| {
             Array3::from_shape_fn((count, tokens.len(), width), |(b, t, w)| all[b][l][[t, w]] as f32)
         };
@@ -246,7 +246,7 @@ impl Streams for Construction {
             let states = self.states(prompts, b);
             splices.iter().map(|&(from, to)| self.answer_from(to, states[from - 1].view())).collect()
         };
-        let all: Vec<_> = (0..prompts.count()).into_par_iter().map(of_prompt).collect();
+        let all = parallel::map(prompts.count(), of_prompt);
         Ok((0..splices.len()).map(|s| all.iter().map(|of| of[s]).collect()).collect())
     }
 }

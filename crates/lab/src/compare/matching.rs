@@ -2,11 +2,10 @@
 
 use std::ops::RangeBounds;
 
-use rayon::prelude::*;
-
 use crate::compare::similarity::{Heatmap, Metric};
 use crate::data::seed::Seed;
 use crate::learners::steps::Steps;
+use crate::parallel;
 use crate::stats::{Estimate, RESAMPLES, holm, interval, multiplicities, normal_tail};
 
 /// For each step of A the best step of B, by position in B's steps.
@@ -84,18 +83,16 @@ pub fn best_match(map: &Heatmap) -> Matching {
 
 /// Best match with the matches under resampled prompts.
 pub fn bootstrap(map: &Heatmap, seed: Seed) -> Matching {
-    let (resampled, resampled_interpolated) = (0..RESAMPLES)
-        .into_par_iter()
-        .map(|r| {
-            let times = multiplicities(seed, r, map.prompts());
-            let found = (0..map.a.steps.len()).map(|i| {
-                let row = resampled_row(map, i, &times);
-                let best = best_of(&row, map.metric);
-                (best, optimum(&row, best, &map.b.steps, map.metric))
-            });
-            found.unzip()
-        })
-        .unzip();
+    let found = parallel::map(RESAMPLES, |r| {
+        let times = multiplicities(seed, r, map.prompts());
+        let of_step = |i: usize| {
+            let row = resampled_row(map, i, &times);
+            let best = best_of(&row, map.metric);
+            (best, optimum(&row, best, &map.b.steps, map.metric))
+        };
+        (0..map.a.steps.len()).map(of_step).unzip()
+    });
+    let (resampled, resampled_interpolated) = found.into_iter().unzip();
     Matching { resampled, resampled_interpolated, ..best_match(map) }
 }
 
@@ -226,8 +223,7 @@ fn differences(one: &Heatmap, others: &[&Heatmap], seed: Seed) -> (Vec<f64>, Vec
         let all = others.iter().flat_map(|other| rows.clone().map(|i| ones[i] - best(other, i, times)));
         all.collect()
     };
-    let resampled =
-        (0..RESAMPLES).into_par_iter().map(|r| under(&multiplicities(seed, r, one.prompts()))).collect();
+    let resampled = parallel::map(RESAMPLES, |r| under(&multiplicities(seed, r, one.prompts())));
     (under(&vec![1.0; one.prompts()]), resampled)
 }
 

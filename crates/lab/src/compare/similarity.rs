@@ -1,13 +1,13 @@
 //! How alike two learners are, at every pair of their steps: plain functions between plain data.
 
 use ndarray::{Array2, Array3, Array4, ArrayView3, Axis};
-use rayon::prelude::*;
 
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Predictions, Trajectory, Unit};
 use crate::linalg::{dot, left_inverse, matvec, norm};
+use crate::parallel;
 use crate::registry::Id;
 use crate::solvers;
 
@@ -197,11 +197,11 @@ pub fn induced_weights(
     let mut values = Array4::zeros((count, steps.len(), lengths, dim));
     let block = steps.len() * lengths * dim;
     let flat = values.as_slice_mut().expect("fresh array");
-    flat.par_chunks_mut(block).zip(&inverses).enumerate().for_each(|(b, (weights, inverse))| {
+    parallel::fill_rows(flat, block, |b, weights| {
         for (i, w) in weights.chunks_exact_mut(dim).enumerate() {
             let (s, l) = (i / lengths, i % lengths);
             let row = answers.slice(ndarray::s![s, b, l, ..]);
-            matvec(inverse, &row.iter().copied().collect::<Vec<_>>(), w);
+            matvec(&inverses[b], &row.iter().copied().collect::<Vec<_>>(), w);
         }
     });
     Ok(InducedWeights { learner: learner.id(), unit: learner.unit(), steps: steps.clone(), values })
@@ -244,29 +244,26 @@ fn compare(
 ) -> Heatmap {
     let count = va.dim().0;
     let (na, nb) = (a.steps.len(), b.steps.len());
-    let blocks: Vec<Vec<f64>> = (0..count)
-        .into_par_iter()
-        .map(|p| {
-            let (va, vb) = (va.index_axis(Axis(0), p), vb.index_axis(Axis(0), p));
-            let length = va.dim().1 / parts;
-            let mut cells = vec![0.0; na * nb];
-            for part in 0..parts {
-                let cut = |v: &ndarray::ArrayView2<f64>| -> Vec<Unitised> {
-                    v.rows()
-                        .into_iter()
-                        .map(|row| Unitised::new(&row.to_vec()[part * length..(part + 1) * length], metric))
-                        .collect()
-                };
-                let (ua, ub) = (cut(&va), cut(&vb));
-                for (i, x) in ua.iter().enumerate() {
-                    for (j, y) in ub.iter().enumerate() {
-                        cells[i * nb + j] += x.compare(y, metric) / parts as f64;
-                    }
+    let blocks: Vec<Vec<f64>> = parallel::map(count, |p| {
+        let (va, vb) = (va.index_axis(Axis(0), p), vb.index_axis(Axis(0), p));
+        let length = va.dim().1 / parts;
+        let mut cells = vec![0.0; na * nb];
+        for part in 0..parts {
+            let cut = |v: &ndarray::ArrayView2<f64>| -> Vec<Unitised> {
+                v.rows()
+                    .into_iter()
+                    .map(|row| Unitised::new(&row.to_vec()[part * length..(part + 1) * length], metric))
+                    .collect()
+            };
+            let (ua, ub) = (cut(&va), cut(&vb));
+            for (i, x) in ua.iter().enumerate() {
+                for (j, y) in ub.iter().enumerate() {
+                    cells[i * nb + j] += x.compare(y, metric) / parts as f64;
                 }
             }
-            cells
-        })
-        .collect();
+        }
+        cells
+    });
     let per_prompt = Array3::from_shape_fn((na, nb, count), |(i, j, p)| blocks[p][i * nb + j]);
     Heatmap::new(a, b, metric, label, per_prompt)
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ndarray::{Array2, Array3, Array4, ArrayView1, s};
-use rayon::prelude::*;
 
 use super::transformer::{Columns, Layer};
 use super::{Construction, Start, Variant};
@@ -11,6 +10,7 @@ use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
+use crate::parallel;
 use crate::registry::Id;
 
 /// A construction that answers prompts.
@@ -58,7 +58,7 @@ impl Constructed {
         self.check(prompts, steps)?;
         let (d, recorded) = (prompts.dim(), steps.len());
         let mut rows = vec![0.0; prompts.count() * recorded];
-        rows.par_chunks_mut(recorded).enumerate().for_each(|(b, row)| {
+        parallel::fill_rows(&mut rows, recorded, |b, row| {
             let (xs, ys) = prompts.prompt(b);
             self.ask(&xs[..t * d], &ys[..t], &xs[t * d..(t + 1) * d], steps, row);
         });
@@ -150,7 +150,7 @@ impl Learner for Constructed {
         let transformer = &self.construction.transformer;
         // One row [t,s] per prompt, filled independently.
         let mut rows = vec![0.0; count * points * recorded];
-        rows.par_chunks_mut(points * recorded).enumerate().for_each(|(b, row)| {
+        parallel::fill_rows(&mut rows, points * recorded, |b, row| {
             let (xs, ys) = prompts.prompt(b);
             if causal {
                 let last = points - 1;
@@ -177,7 +177,7 @@ impl Learner for Constructed {
         let (lengths, recorded) = (&questions.lengths, steps.len());
         // One row [l,s,q] per prompt.
         let mut rows = vec![0.0; count * lengths.len() * recorded * asked];
-        rows.par_chunks_mut(lengths.len() * recorded * asked).enumerate().for_each(|(b, row)| {
+        parallel::fill_rows(&mut rows, lengths.len() * recorded * asked, |b, row| {
             let (xs, ys) = questions.prompts.prompt(b);
             let queries = questions.of(b);
             let queries = queries.as_slice().expect("queries are stored in standard layout");

@@ -1,12 +1,12 @@
 //! What a construction is built from, and the steps and label bounds with which it works on given prompts.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::layers::{EQUAL, OPPOSITE};
 use crate::data::prompts::Prompts;
 use crate::error::{Error, Result};
 use crate::linalg::{Eigenvalues, gram, norm};
+use crate::parallel;
 
 /// What a construction is built from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -235,7 +235,7 @@ pub fn step_limit(variant: Variant, prompts: &Prompts, pairs: usize) -> f64 {
             _ => Eigenvalues::of(&gram(xs, d), d).largest(),
         }
     };
-    let largest = (0..prompts.count()).into_par_iter().map(of_prompt).reduce(|| 0.0, f64::max);
+    let largest = parallel::map(prompts.count(), of_prompt).into_iter().fold(0.0, f64::max);
     match variant.start() {
         Some(Start::Gram) => 2.0 / (largest * largest),
         Some(Start::Identity) | None => 2.0 / largest,

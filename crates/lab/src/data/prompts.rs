@@ -4,13 +4,13 @@
 
 use engine::hash::stable_id_of;
 use ndarray::{Array2, Array3, ArrayView2, Axis};
-use rayon::prelude::*;
 
 use crate::data::functions::{self, DeviceFunction, FunctionClass};
 use crate::data::inputs::{self, DeviceInputs, InputDistribution, Inputs};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::parallel;
 use crate::registry::Spec;
 
 /// A batch of prompts. `ys[b,t]` is the label of `xs[b,t,:]`; a learner predicts it from the t pairs before it.
@@ -91,7 +91,7 @@ impl Prompts {
             let (xs, ys) = self.prompt(b);
             stable_id_of(xs.iter().chain(ys).flat_map(|v| v.to_le_bytes()))
         };
-        (0..self.count()).into_par_iter().map(of).collect()
+        parallel::map(self.count(), of)
     }
 
     /// Root mean square of all inputs.
@@ -196,7 +196,7 @@ impl Task {
     ) -> Prompts {
         let (n, d) = (self.points, self.dim);
         let (mut xs, mut ys) = (vec![0.0; count * n * d], vec![0.0; count * n]);
-        xs.par_chunks_mut(n * d).zip(ys.par_chunks_mut(n)).enumerate().for_each(|(i, (xs, ys))| {
+        parallel::fill_both([&mut xs, &mut ys], [n * d, n], |i, xs, ys| {
             interrupt::look();
             let index = first + i as u64;
             let distribution = self.input_distribution(seed, inputs, index);

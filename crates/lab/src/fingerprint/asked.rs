@@ -1,13 +1,13 @@
 //! What is asked of a learner for its fingerprint: prompts after t pairs, each in the eigenbasis of its S = XᵀX.
 
 use ndarray::{Axis, s};
-use rayon::prelude::*;
 
 use crate::data::prompts::{Prompts, Questions};
 use crate::error::{Error, Result};
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory};
 use crate::linalg::{Spectrum, dot, gram, least_squares, left_inverse, matvec, norm};
+use crate::parallel;
 use crate::registry::Id;
 pub use crate::solvers::polynomial::Scale;
 use crate::solvers::short;
@@ -187,7 +187,7 @@ impl Asked {
     }
 
     fn each(&self, of: impl Fn(usize, usize) -> Vec<f64> + Sync) -> Vec<Vec<Vec<f64>>> {
-        let per_length = |l: usize| (0..self.prompts()).into_par_iter().map(|b| of(l, b)).collect();
+        let per_length = |l: usize| parallel::map(self.prompts(), |b| of(l, b));
         (0..self.lengths.len()).map(per_length).collect()
     }
 
@@ -271,10 +271,8 @@ fn problems(
         problem.measure_in(scale);
         problem
     };
-    let problems: Vec<Vec<Eigen>> = lengths
-        .iter()
-        .map(|&length| (0..prompts.count()).into_par_iter().map(|b| of(b, length)).collect())
-        .collect();
+    let problems: Vec<Vec<Eigen>> =
+        lengths.iter().map(|&length| parallel::map(prompts.count(), |b| of(b, length))).collect();
     for (problems, length) in problems.iter().zip(lengths) {
         if let Some(b) = problems.iter().position(|problem| problem.raw.is_empty()) {
             return Err(Error::BadData(format!(
@@ -299,7 +297,7 @@ fn refuse_other_labels(prompts: &Prompts) -> Result<()> {
         let left = errors * points as f64 / (points - dim) as f64;
         (left, ys.iter().map(|y| y * y).sum::<f64>())
     };
-    let sums: Vec<(f64, f64)> = (0..prompts.count()).into_par_iter().map(left).collect();
+    let sums = parallel::map(prompts.count(), left);
     let (left, power) = sums.iter().fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
     let share = left / power;
     if share > NOT_LINEAR {

@@ -5,10 +5,9 @@
 //! values are those that explain most of w − w_OLS, over all prompts together: a linear regression with a column per knot.
 //! Each prompt adds its part to the normal equations, so that resampling prompts is adding up other parts.
 
-use rayon::prelude::*;
-
 use super::asked::{Answers, Asked, Eigen};
 use crate::linalg::{add_outer, axpy, dot, solve_all_positive_definite, solve_positive_definite};
+use crate::parallel;
 
 /// Fewest eigenvalues, of all prompts, for each knot.
 pub(super) const EIGENVALUES_PER_KNOT: usize = 20;
@@ -179,6 +178,6 @@ pub(super) fn evidence(parts: &[Part], knots: usize) -> Vec<f64> {
 
 /// All parts `[b]` of one number of pairs.
 pub(super) fn parts(knots: &Knots, asked: &Asked, l: usize, answers: &Answers) -> Vec<Part> {
-    let problems = asked.problems[l].par_iter().zip(&answers.of[l]);
-    problems.map(|(problem, answers)| Part::of(knots, problem, answers)).collect()
+    let (problems, answers) = (&asked.problems[l], &answers.of[l]);
+    parallel::map(problems.len(), |b| Part::of(knots, &problems[b], &answers[b]))
 }

@@ -2,9 +2,9 @@
 //! and what it leaves of the learner's errors is judged on the others.
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
-use rayon::prelude::*;
 
 use super::asked::{Answers, Asked};
+use crate::parallel;
 
 /// Answers less those of least squares, of the prompts of even number together and of each of the others.
 pub(super) struct Errors {
@@ -114,7 +114,7 @@ pub(super) fn mean_shares(
         return zero;
     }
     // added in their order, whatever the threads
-    let shares: Vec<Array2<f64>> = telling.par_iter().map(share).collect();
+    let shares: Vec<Array2<f64>> = parallel::map_items(&telling, share);
     shares.into_iter().fold(zero, |sum, share| sum + share) / telling.len() as f64
 }
 

@@ -8,7 +8,6 @@
 use std::sync::OnceLock;
 
 use ndarray::Array2;
-use rayon::prelude::*;
 
 use super::RESAMPLES;
 use super::asked::{Answers, Asked};
@@ -18,6 +17,7 @@ use crate::data::seed::Seed;
 use crate::error::Result;
 use crate::learners::Learner;
 use crate::learners::steps::Steps;
+use crate::parallel;
 use crate::stats::{Estimate, interval, multiplicities};
 
 /// A step with less than this share of ‖w_OLS‖² still to do is over, and carries no mark of an algorithm.
@@ -167,7 +167,7 @@ impl Naming {
             let theirs = candidate.errors.get_or_init(|| Errors::of(&candidate.answers, asked));
             Judged::of(&errors, theirs, &says)
         };
-        let judged: Vec<Judged> = candidates.par_iter().map(judge).collect();
+        let judged: Vec<Judged> = parallel::map_items(candidates, judge);
         let once = Array2::ones((1, asked.prompts() / 2));
         let scores = mean_shares(&judged, &errors, &says, &once).row(0).to_vec();
         let mut order: Vec<usize> = (0..candidates.len()).collect();

@@ -1,14 +1,13 @@
 //! A fingerprint after one number of pairs, taken from answers: filters first, then what follows from them, each under the same
 //! resampled prompts.
 
-use rayon::prelude::*;
-
 use super::asked::{Answers, Asked, Eigen};
 use super::filter::{EIGENVALUES_PER_KNOT, Knots, evidence, fit, parts};
 use super::{AfterPairs, Options, Overall, RESAMPLES, ReturnMap, Shape, degree, return_map, shape};
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::linalg::dot;
+use crate::parallel;
 use crate::stats::{Estimate, interval, median_of, multiplicities};
 
 /// The widest that the intervals of a filter may be, on average, for a shape or a map.
@@ -35,7 +34,7 @@ impl AfterPairs {
 
         let whole = Derived::of(&knots, &weights, fitted(&vec![1.0; parts.len()]), None);
         let resample = |times: &Vec<f64>| Derived::of(&knots, &weights, fitted(times), Some(&whole));
-        let resampled = all.times.par_iter().map(resample).collect();
+        let resampled = parallel::map_items(&all.times, resample);
         let under = Resampled { whole, resampled };
         let filters: Vec<Vec<Estimate>> = (0..steps)
             .map(|s| (0..knots.count()).map(|k| under.estimate(|d| d.filters[s][k])).collect())
@@ -172,7 +171,7 @@ pub(super) struct Resamples {
 
 impl Resamples {
     pub fn of(seed: Seed, count: usize) -> Resamples {
-        Resamples { times: (0..RESAMPLES).into_par_iter().map(|r| multiplicities(seed, r, count)).collect() }
+        Resamples { times: parallel::map(RESAMPLES, |r| multiplicities(seed, r, count)) }
     }
 
     /// Σ of the first over Σ of the second of each prompt, with its interval.
@@ -196,8 +195,8 @@ impl Resamples {
 fn by_weights(asked: &Asked, answers: &Answers, l: usize) -> (Vec<f64>, Vec<Option<usize>>) {
     let (problems, dim) = (&asked.problems[l], asked.dim());
     let of = |b: usize| Some((&problems[b], asked.induced(b, &answers.of[l][b])?));
-    let Some(all): Option<Vec<(&Eigen, Vec<f64>)>> = (0..problems.len()).into_par_iter().map(of).collect()
-    else {
+    let all = parallel::map(problems.len(), of);
+    let Some(all): Option<Vec<(&Eigen, Vec<f64>)>> = all.into_iter().collect() else {
         return (Vec::new(), Vec::new());
     };
     let outside = |s: usize| {
@@ -213,7 +212,7 @@ fn by_weights(asked: &Asked, answers: &Answers, l: usize) -> (Vec<f64>, Vec<Opti
     let steps = 0..answers.count();
     let outside = if asked.lengths[l] < dim { steps.clone().map(outside).collect() } else { Vec::new() };
     let degrees: Vec<Vec<Option<usize>>> =
-        all.par_iter().map(|(problem, weights)| degree::lowest(problem, weights, dim)).collect();
+        parallel::map_items(&all, |(problem, weights)| degree::lowest(problem, weights, dim));
     let every: Vec<usize> = (0..problems.len()).collect();
     let median = |s: usize| {
         let of = degrees.iter().map(|found| found[s].map_or(f64::INFINITY, |degree| degree as f64));

@@ -1,7 +1,6 @@
 //! Patching of constructions: what a candidate's maps must look like, by its own weights.
 
 use ndarray::s;
-use rayon::prelude::*;
 
 use super::{Maps, Part, Patched, Place};
 use crate::constructions::Construction;
@@ -9,6 +8,7 @@ use crate::data::prompts::Prompts;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
 use crate::interrupt;
+use crate::parallel;
 
 impl Patched {
     /// Answers of a construction with the donors' states before each layer, at each place.
@@ -56,7 +56,7 @@ impl Patched {
             };
             (answer(&own), answer(&theirs), streams.iter().map(|&l| patched(l)).collect::<Vec<_>>())
         };
-        let all: Vec<_> = (0..count).into_par_iter().map(of_prompt).collect();
+        let all = parallel::map(count, of_prompt);
         let at = |layer: usize, place: usize| all.iter().map(|of| of.2[layer][place]).collect();
         Ok(Patched {
             base: all.iter().map(|of| of.0).collect(),

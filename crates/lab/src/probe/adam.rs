@@ -3,12 +3,11 @@
 //! A minibatch enters the gradient of the squared error only through its sums, 2 (G w − c) / n, so the network runs once over
 //! each and Adam may come back to it as often as it likes.
 
-use rayon::prelude::*;
-
 use super::gram::Gram;
 use crate::adam::Adam;
 use crate::data::seed::Seed;
 use crate::linalg::{dot, vectorised};
+use crate::parallel;
 
 /// Prompts in a minibatch, as in the paper, and the most minibatches; with more prompts they grow instead.
 pub const BATCH: usize = 64;
@@ -20,7 +19,7 @@ const RATE: f64 = 0.02;
 
 /// Read-outs (weights, then bias) that Adam finds, layer by layer, from the minibatches of each.
 pub fn minimise(layers: Vec<Vec<&Gram>>, seed: Seed) -> Vec<Vec<f64>> {
-    layers.into_par_iter().map(|batches| minimise_one(&batches, seed)).collect()
+    parallel::map_items(&layers, |batches| minimise_one(batches, seed))
 }
 
 fn minimise_one(batches: &[&Gram], seed: Seed) -> Vec<f64> {

@@ -1,7 +1,6 @@
 //! From an algorithm on one problem to a [`Learner`] on a batch of prompts: the loops over b, t and q, once.
 
 use ndarray::{Array3, Array4};
-use rayon::prelude::*;
 
 use super::dual::Dual;
 use super::iterative::Filter;
@@ -12,6 +11,7 @@ use crate::interrupt;
 use crate::learners::steps::Steps;
 use crate::learners::{Learner, Trajectory, Unit};
 use crate::linalg::Eigenvalues;
+use crate::parallel;
 use crate::registry::{Id, Settings};
 
 /// An algorithm that reads t pairs and then answers queries.
@@ -146,7 +146,7 @@ impl<A: InContext> Learner for Classical<A> {
         let (count, points, dim, recorded) = (prompts.count(), prompts.points(), prompts.dim(), steps.len());
         // One row [t,s] per prompt, filled independently.
         let mut rows = vec![0.0; count * points * recorded];
-        rows.par_chunks_mut(points * recorded).enumerate().for_each(|(b, row)| {
+        parallel::fill_rows(&mut rows, points * recorded, |b, row| {
             interrupt::look();
             let (xs, ys) = prompts.prompt(b);
             self.prefixes(b, xs, ys, points - 1, |t, problem, dual| {
@@ -166,7 +166,7 @@ impl<A: InContext> Learner for Classical<A> {
         let last = lengths.iter().copied().max().unwrap_or(0);
         // One row [l,s,q] per prompt.
         let mut rows = vec![0.0; count * lengths.len() * recorded * asked];
-        rows.par_chunks_mut(lengths.len() * recorded * asked).enumerate().for_each(|(b, row)| {
+        parallel::fill_rows(&mut rows, lengths.len() * recorded * asked, |b, row| {
             interrupt::look();
             let (xs, ys) = questions.prompts.prompt(b);
             let queries = questions.of(b);

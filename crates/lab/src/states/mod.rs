@@ -19,12 +19,11 @@ mod targets;
 pub use read_out::ReadOutKind;
 pub use targets::{Quantity, Role};
 
-use rayon::prelude::*;
-
 use self::decode::Sets;
 use crate::data::prompts::Task;
 use crate::data::seed::Seed;
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::solvers;
 use crate::stats::Estimate;
 use crate::streams::{Sight, Streams};
@@ -125,8 +124,9 @@ impl States {
         let looked = sets.look(streams, &*algorithm, options)?;
         let places =
             looked.iter().flat_map(|looked| (0..=streams.layers()).map(move |layer| (looked, layer)));
-        let decoded = places.collect::<Vec<_>>().into_par_iter().map(|(of, layer)| of.decode(layer, options));
-        let all = decoded.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        let places: Vec<_> = places.collect();
+        let decoded = parallel::map_items(&places, |(of, layer)| of.decode(*layer, options));
+        let all = decoded.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         Ok(States { all, layers: streams.layers() })
     }
 

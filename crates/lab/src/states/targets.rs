@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ndarray::Array2;
-use rayon::prelude::*;
 
 use super::Options;
 use crate::data::prompts::Prompts;
@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::learners::Learner;
 use crate::linalg::{Spectrum, axpy, dot};
+use crate::parallel;
 use crate::solvers::SufficientStatistics;
 use crate::streams::Sight;
 
@@ -177,41 +178,41 @@ impl Targets {
         let given = d + usize::from(role == Role::Y) + spots.len();
         let rows = prompts.count() * spots.len();
         let (mut values, mut own) = (Array2::zeros((rows, width)), Array2::zeros((rows, given)));
-        let filtered = values
-            .as_slice_mut()
-            .expect("just made")
-            .par_chunks_mut(spots.len() * width)
-            .zip(own.as_slice_mut().expect("just made").par_chunks_mut(spots.len() * given))
-            .enumerate()
-            .map(|(b, (values, own))| {
-                interrupt::look();
-                let (xs, ys) = prompts.prompt(b);
-                let rows = values.chunks_exact_mut(width).zip(own.chunks_exact_mut(given));
-                for (i, (spot, (values, own))) in spots.iter().zip(rows).enumerate() {
-                    let (x, y) = (&xs[spot.point * d..][..d], ys[spot.point]);
-                    own[..d].copy_from_slice(x);
-                    if role == Role::Y {
-                        own[d] = y;
-                    }
-                    own[given - spots.len() + i] = 1.0;
-                    let after = Held::of(algorithm, prompts, b, spot.read)?;
-                    // before the first pair nothing is known
-                    let before = match list.iter().any(|t| t.quantity == Quantity::Innovation) {
-                        true => Some(Held::of(algorithm, prompts, b, spot.read - 1)?),
-                        false => None,
-                    };
-                    for target in &list {
-                        let held = match (target.quantity, &before) {
-                            (Quantity::Innovation, Some(before)) => before,
-                            _ => &after,
-                        };
-                        held.write(target, x, y, &mut values[target.columns.clone()]);
-                    }
+        let of_prompt = |b: usize, values: &mut [f64], own: &mut [f64]| -> Option<()> {
+            interrupt::look();
+            let (xs, ys) = prompts.prompt(b);
+            let rows = values.chunks_exact_mut(width).zip(own.chunks_exact_mut(given));
+            for (i, (spot, (values, own))) in spots.iter().zip(rows).enumerate() {
+                let (x, y) = (&xs[spot.point * d..][..d], ys[spot.point]);
+                own[..d].copy_from_slice(x);
+                if role == Role::Y {
+                    own[d] = y;
                 }
-                Some(())
-            })
-            .collect::<Vec<Option<()>>>();
-        if filtered.iter().any(Option::is_none) {
+                own[given - spots.len() + i] = 1.0;
+                let after = Held::of(algorithm, prompts, b, spot.read)?;
+                // before the first pair nothing is known
+                let before = match list.iter().any(|t| t.quantity == Quantity::Innovation) {
+                    true => Some(Held::of(algorithm, prompts, b, spot.read - 1)?),
+                    false => None,
+                };
+                for target in &list {
+                    let held = match (target.quantity, &before) {
+                        (Quantity::Innovation, Some(before)) => before,
+                        _ => &after,
+                    };
+                    held.write(target, x, y, &mut values[target.columns.clone()]);
+                }
+            }
+            Some(())
+        };
+        let matrices = [&mut values, &mut own].map(|matrix| matrix.as_slice_mut().expect("just made"));
+        let unfiltered = AtomicBool::new(false);
+        parallel::fill_both(matrices, [spots.len() * width, spots.len() * given], |b, values, own| {
+            if of_prompt(b, values, own).is_none() {
+                unfiltered.store(true, Ordering::Relaxed);
+            }
+        });
+        if unfiltered.into_inner() {
             return Err(Error::BadData(format!(
                 "{} has no closed form in the eigen-directions of S; accepted: newton, gd, gd++ and others without a ridge \
                  that have the setting 'form'",

@@ -1,13 +1,12 @@
 //! How far learners are from where they converge to, step by step: the size of errors, where similarity looks at their direction.
 
-use rayon::prelude::*;
-
 use super::LAST;
 use super::lab::Lab;
 use crate::compare::matching::Matching;
 use crate::data::prompts::Prompts;
 use crate::learners::Trajectory;
 use crate::learners::steps::Steps;
+use crate::parallel;
 use crate::stats::{RESAMPLES, median_of, multiplicities};
 
 /// Squared distances below this are round-off: a learner that has come so far has converged.
@@ -71,7 +70,7 @@ impl Distances {
             self.squared.iter().map(median).map(|own| best(own).filter(|_| own > ROUND_OFF)).collect()
         };
         let count = self.prompts();
-        let resampled = (0..RESAMPLES).into_par_iter().map(|r| {
+        let resampled = parallel::map(RESAMPLES, |r| {
             let times = multiplicities(lab.seed, r, count);
             let chosen: Vec<usize> =
                 (0..count).flat_map(|b| std::iter::repeat_n(b, times[b] as usize)).collect();
@@ -80,7 +79,6 @@ impl Distances {
         let best = nearest(&(0..count).collect::<Vec<_>>());
         let step = |best: &Option<usize>| best.map_or(f64::NAN, |i| other.steps.as_slice()[i] as f64);
         let steps = |best: &Vec<Option<usize>>| best.iter().map(step).collect::<Vec<f64>>();
-        let resampled: Vec<Vec<Option<usize>>> = resampled.collect();
         Matching {
             a: self.steps.clone(),
             b: other.steps.clone(),

@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rayon::prelude::*;
-
 use super::*;
 use crate::data::functions::FUNCTIONS;
 use crate::data::inputs::INPUTS;
 use crate::networks::tokens;
+use crate::parallel;
 
 const SEED: Seed = Seed(5);
 const STEP: u64 = 3_000_000_001; // its prompts have numbers of more than 32 bits
@@ -128,7 +127,9 @@ fn devices_draw_what_the_cpu_draws() {
     };
     let folder = Folder::new("host");
     std::fs::write(folder.0.join("host.cpp"), include_str!("host.cpp")).unwrap();
-    cases().par_iter().enumerate().for_each(|(i, case)| {
+    let cases = cases();
+    parallel::map(cases.len(), |i| {
+        let case = &cases[i];
         let own = folder.0.join(i.to_string());
         std::fs::create_dir(&own).unwrap();
         std::fs::write(own.join("source.cu"), case.source()).unwrap();

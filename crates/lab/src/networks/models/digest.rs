@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use engine::hash::checksum;
-use rayon::prelude::*;
 
 use super::{Models, files_under};
+use crate::parallel;
 
 impl Models {
     /// 64 hex digits that change with any plan, card or tensor in the folder of a network; `None` where it is not there or
@@ -24,7 +24,7 @@ impl Models {
             let name = path.strip_prefix(&dir).ok()?.to_string_lossy().into_owned();
             Some(format!("{name} {}\n", checksum(&bytes)))
         };
-        let marks: Vec<String> = files.par_iter().map(mark).collect::<Option<_>>()?;
+        let marks: Vec<String> = parallel::map_items(&files, mark).into_iter().collect::<Option<_>>()?;
         Some(checksum(marks.concat().as_bytes()))
     }
 }

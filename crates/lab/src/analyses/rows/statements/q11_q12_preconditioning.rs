@@ -2,11 +2,11 @@
 //! linear.
 
 use nalgebra::{DMatrix, DVector};
-use rayon::prelude::*;
 
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::problems::gram_of;
 use crate::linalg::least_squares;
+use crate::parallel;
 use crate::stats::median_of;
 
 /// Its rows of the table.
@@ -192,12 +192,12 @@ impl Descent {
                 }
                 _ => Modes::of(&fixed, prompts, b),
             };
-            (0..prompts.count()).into_par_iter().map(of).collect()
+            parallel::map(prompts.count(), of)
         };
         let counts = steps();
         let errors = |modes: &[Modes], eta: f64| -> Vec<Vec<f64>> {
             let at = |k: &f64| modes.iter().map(|m| m.error(eta, *k as i32)).collect();
-            counts.par_iter().map(at).collect()
+            parallel::map_items(&counts, at)
         };
         let (learnt, judged) = (modes(learn), modes(judge));
         let largest = learnt.iter().flat_map(|m| &m.values).copied().fold(0.0, f64::max);

@@ -1,7 +1,5 @@
 //! TH1″: the compact construction from αS and from ηI, layers against the condition number.
 
-use rayon::prelude::*;
-
 use super::constructed::{
     DIMS, ITERATIONS, SIZE, constant, grid, layers_needed, prompts, recipe, spread, worst,
 };
@@ -9,6 +7,7 @@ use crate::analyses::kit::prelude::*;
 use crate::constructions::picture::picture;
 use crate::constructions::{Recipe, Start, Variant, build};
 use crate::data::seed::Seed;
+use crate::parallel;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -122,7 +121,7 @@ impl Needed {
             Ok(layers)
         };
         let of_problem = |i: usize| kappas().map(|kappa| needed(i, kappa)).collect::<Result<Vec<_>>>();
-        let layers = (0..PROBLEMS).into_par_iter().map(of_problem).collect::<Result<_>>()?;
+        let layers = parallel::map(PROBLEMS, of_problem).into_iter().collect::<Result<_>>()?;
         Ok(Needed { start, label, layers })
     }
 
