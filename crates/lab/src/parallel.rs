@@ -7,6 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+type FillRow<'a> = &'a (dyn Fn(usize, &mut [f64]) + Sync);
+type FillBoth<'a> = &'a (dyn Fn(usize, &mut [f64], &mut [f64]) + Sync);
+
 /// `of(i)` of every `i < count`, in order.
 pub fn map<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let slots: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
@@ -41,15 +44,11 @@ fn each(count: usize, work: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().for_each(work);
 }
 
-fn fill_row_by_row(rows: &mut [f64], width: usize, fill: &(dyn Fn(usize, &mut [f64]) + Sync)) {
+fn fill_row_by_row(rows: &mut [f64], width: usize, fill: FillRow<'_>) {
     rows.par_chunks_mut(width).enumerate().for_each(|(i, row)| fill(i, row));
 }
 
-fn fill_both_row_by_row(
-    [a, b]: [&mut [f64]; 2],
-    [width_a, width_b]: [usize; 2],
-    fill: &(dyn Fn(usize, &mut [f64], &mut [f64]) + Sync),
-) {
+fn fill_both_row_by_row([a, b]: [&mut [f64]; 2], [width_a, width_b]: [usize; 2], fill: FillBoth<'_>) {
     let rows = a.par_chunks_mut(width_a).zip(b.par_chunks_mut(width_b));
     rows.enumerate().for_each(|(i, (a, b))| fill(i, a, b));
 }
