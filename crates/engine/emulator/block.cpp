@@ -53,13 +53,64 @@ std::vector<Warpgroup> groups;
 namespace {
 
 constexpr size_t STACK = 128 << 10;
+// Of a block; and of all that are resident at once.
 constexpr int MOST_THREADS = WARP * MOST_WARPS;
+constexpr size_t MOST_STACKS = 256 * 256;
 
 unsigned block_index;
 unsigned char* stacks = nullptr;
 void* scheduler;
 bool failed;
-std::array<NamedBarrier, 16> barriers;
+std::vector<NamedBarrier> barriers;
+// In which its threads take turns.
+std::vector<int> order;
+
+// How far a thread of a block had come when it told others.
+struct Release {
+    unsigned thread;
+    uint32_t syncs;
+    Clock seen;
+};
+// Of a block that tells others: which of its releases a thread of this block has seen, and how far that thread had come.
+struct Acquired {
+    size_t release;
+    Past by;
+};
+// By block, in order; by the block that they are of, in order; by address, the last release there of each block.
+std::vector<std::vector<Release>> releases;
+std::map<unsigned, std::vector<Acquired>> acquired;
+std::map<uintptr_t, std::map<unsigned, size_t>> told;
+
+// What a block has to itself while another one runs.
+struct Resident {
+    unsigned index;
+    std::vector<Thread> threads;
+    std::vector<Warp> warps;
+    std::map<uint32_t, Mbarrier> mbarriers;
+    std::vector<Warpgroup> groups;
+    std::vector<NamedBarrier> barriers;
+    std::vector<int> order;
+    std::map<unsigned, std::vector<Acquired>> acquired;
+    std::vector<unsigned char> memory;
+    std::vector<SharedUnit> units;
+    uint32_t number;
+    bool ended;
+};
+
+void exchange(Resident& with) {
+    std::swap(block_index, with.index);
+    std::swap(threads, with.threads);
+    std::swap(warps, with.warps);
+    std::swap(mbarriers, with.mbarriers);
+    std::swap(groups, with.groups);
+    std::swap(barriers, with.barriers);
+    std::swap(order, with.order);
+    std::swap(acquired, with.acquired);
+    with.memory.resize(SHARED_ADDRESSES);
+    std::swap_ranges(with.memory.begin(), with.memory.begin() + (long)launched->dynamic_shared, emulated_shared);
+    std::swap_ranges(with.memory.begin() + FIRST_STATIC, with.memory.end(), emulated_shared + FIRST_STATIC);
+    exchange_shared(with.units, with.number);
+}
 
 void join(Clock& clock, const Clock& other) {
     for (size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
@@ -129,8 +180,8 @@ void thread_main() {
     for (;;) yield();
 }
 
-void prepare(int index) {
-    unsigned char* top = stacks + STACK * (index + 1);
+void prepare(int index, size_t first_stack) {
+    unsigned char* top = stacks + STACK * (first_stack + (size_t)index + 1);
     // Six registers, and what the first switch returns to: aligned then as after a call.
     void** stack = reinterpret_cast<void**>(top) - 10;
     std::fill(stack, stack + 10, nullptr);
@@ -138,7 +189,8 @@ void prepare(int index) {
     threads[index].reset(stack, !launched->programmatic);
 }
 
-bool run_block() {
+void begin_block(unsigned index, size_t first_stack) {
+    block_index = index;
     const int count = (int)launched->threads;
     // What is not written in a block is NaN there.
     memset(emulated_shared + FIRST_STATIC, 0xff, *launched->static_shared);
@@ -148,14 +200,15 @@ bool run_block() {
     warps.resize((count + WARP - 1) / WARP);
     for (Warp& warp : warps) warp.reset();
     groups.assign((count + 127) / 128, Warpgroup{});
-    barriers.fill({});
+    barriers.assign(16, {});
     mbarriers.clear();
+    acquired.clear();
     for (int i = 0; i < count; ++i) {
-        prepare(i);
+        prepare(i, first_stack);
         ++warps[i / WARP].lanes;
     }
     // Warps in a random order, lanes forwards or backwards.
-    std::vector<int> order(count);
+    order.resize(count);
     std::vector<int> of_warps(warps.size());
     std::iota(of_warps.begin(), of_warps.end(), 0);
     for (size_t i = of_warps.size(); i > 1; --i) std::swap(of_warps[i - 1], of_warps[draw() % i]);
@@ -163,7 +216,22 @@ bool run_block() {
     size_t at = 0;
     for (int warp : of_warps)
         for (int lane = 0; lane < warps[warp].lanes; ++lane) order[at++] = WARP * warp + (backwards ? warps[warp].lanes - 1 - lane : lane);
-    failed = false;
+}
+
+void report_deadlock() {
+    std::map<std::string, int> where;
+    for (const Warp& warp : warps)
+        if (warp.arrived > 0) where[warp.what] += warp.arrived;
+    for (size_t number = 0; number < barriers.size(); ++number)
+        if (barriers[number].arrived > 0) where["barrier " + std::to_string(number)] += barriers[number].arrived;
+    fprintf(stderr, "emulated GPU: %s, block %u: threads wait for each other for ever", launched->name, block_index);
+    for (const auto& [what, many] : where) fprintf(stderr, "; %d at %s", many, what.c_str());
+    fprintf(stderr, "\n");
+}
+
+// Lets the block's threads take turns until they have ended, or none gets on.
+enum class Came { ToAnEnd, NoFurther };
+Came go_on() {
     for (bool running = true; running && !failed;) {
         running = false;
         const unsigned long before = progress;
@@ -176,20 +244,56 @@ bool run_block() {
             emulator_switch(&scheduler, thread.stack_pointer);
             if (failed) break;
         }
-        if (running && !failed && progress == before) {
-            std::map<std::string, int> where;
-            for (const Warp& warp : warps)
-                if (warp.arrived > 0) where[warp.what] += warp.arrived;
-            for (size_t number = 0; number < barriers.size(); ++number)
-                if (barriers[number].arrived > 0) where["barrier " + std::to_string(number)] += barriers[number].arrived;
-            fprintf(stderr, "emulated GPU: %s, block %u: threads wait for each other for ever", launched->name, block_index);
-            for (const auto& [what, many] : where) fprintf(stderr, "; %d at %s", many, what.c_str());
-            fprintf(stderr, "\n");
-            failed = true;
+        if (running && progress == before) {
+            thread_index = -1;
+            return Came::NoFurther;
         }
     }
     thread_index = -1;
-    return !failed;
+    return Came::ToAnEnd;
+}
+
+void run_one_by_one(const std::vector<unsigned>& blocks) {
+    for (unsigned block : blocks) {
+        begin_block(block, 0);
+        if (go_on() == Came::NoFurther && !failed) {
+            report_deadlock();
+            failed = true;
+        }
+        if (failed) return;
+    }
+}
+
+// Blocks run in turns, each until it has to wait for another.
+void run_together(const std::vector<unsigned>& blocks) {
+    releases.assign(launched->blocks, {});
+    told.clear();
+    std::vector<Resident> residents(blocks.size());
+    for (size_t i = 0; i < blocks.size(); ++i) {
+        begin_block(blocks[i], i * launched->threads);
+        exchange(residents[i]);
+        residents[i].ended = false;
+    }
+    for (;;) {
+        const unsigned long before = progress;
+        Resident* left = nullptr;
+        for (Resident& resident : residents) {
+            if (resident.ended) continue;
+            exchange(resident);
+            resident.ended = go_on() == Came::ToAnEnd;
+            exchange(resident);
+            if (failed) return;
+            if (!resident.ended) left = &resident;
+        }
+        if (!left) return;
+        if (progress == before) {
+            exchange(*left);
+            report_deadlock();
+            exchange(*left);
+            failed = true;
+            return;
+        }
+    }
 }
 
 }  // namespace
@@ -200,7 +304,7 @@ const Launch& current_launch() { return *launched; }
 
 bool is_on_a_stack(uintptr_t address) {
     const uintptr_t start = reinterpret_cast<uintptr_t>(stacks);
-    return address - start < STACK * MOST_THREADS;
+    return address - start < STACK * MOST_STACKS;
 }
 
 Current current() {
@@ -208,6 +312,21 @@ Current current() {
     return {(unsigned)thread_index, thread_index / WARP, thread.syncs, thread.fences, &thread.seen, my_warp().clock};
 }
 Position position() { return {block_index, me().waited}; }
+
+static bool is_before(const Past& past, unsigned thread, uint32_t syncs, const Clock& seen) {
+    if (past.thread == thread) return true;
+    if (past.thread / WARP == thread / WARP && past.syncs < syncs) return true;
+    return seen[past.thread / WARP] > past.clock;
+}
+
+bool knows_of(unsigned block, const Past& written) {
+    const std::vector<Acquired>& all = acquired[block];
+    const Thread& now = me();
+    return std::any_of(all.rbegin(), all.rend(), [&](const Acquired& it) {
+        const Release& release = releases[block][it.release];
+        return is_before(it.by, (unsigned)thread_index, now.syncs, now.seen) && is_before(written, release.thread, release.syncs, release.seen);
+    });
+}
 
 void fail(const char* format, ...) {
     va_list arguments;
@@ -222,23 +341,23 @@ void fail(const char* format, ...) {
 
 bool run(const Launch& launch) {
     if (!stacks) {
-        void* memory = mmap(nullptr, STACK * MOST_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* memory = mmap(nullptr, STACK * MOST_STACKS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) return false;
         stacks = static_cast<unsigned char*>(memory);
     }
-    if (launch.threads == 0 || launch.threads > MOST_THREADS || launch.blocks == 0) {
+    const bool too_many = launch.cooperative && (size_t)launch.blocks * launch.threads > MOST_STACKS;
+    if (launch.threads == 0 || launch.threads > MOST_THREADS || launch.blocks == 0 || too_many) {
         fprintf(stderr, "emulated GPU: %s: %u blocks of %u threads\n", launch.name, launch.blocks, launch.threads);
         return false;
     }
     launched = &launch;
-    std::vector<unsigned> order(launch.blocks);
-    std::iota(order.begin(), order.end(), 0u);
-    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw() % i]);
-    for (unsigned block : order) {
-        block_index = block;
-        if (!run_block()) return false;
-    }
-    return true;
+    std::vector<unsigned> blocks(launch.blocks);
+    std::iota(blocks.begin(), blocks.end(), 0u);
+    for (size_t i = blocks.size(); i > 1; --i) std::swap(blocks[i - 1], blocks[draw() % i]);
+    failed = false;
+    if (launch.cooperative) run_together(blocks);
+    else run_one_by_one(blocks);
+    return !failed;
 }
 
 }  // namespace emulator
@@ -329,6 +448,36 @@ void emulated_load(const void* address, int bytes) {
 }
 
 void emulated_pdl_wait() { me().waited = true; }
+
+static void acquire_from(uintptr_t address) {
+    for (const auto& [block, release] : told[address])
+        if (block != block_index) acquired[block].push_back({release, {(unsigned)thread_index, me().syncs, my_warp().clock}});
+}
+
+uint32_t emulated_load_acquire(const uint32_t* from) {
+    // Whoever polls lets the others go on.
+    yield();
+    atomic_access(reinterpret_cast<uintptr_t>(from));
+    acquire_from(reinterpret_cast<uintptr_t>(from));
+    return *from;
+}
+
+uint32_t emulated_add_release(uint32_t* to, uint32_t value, int acquires) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(to);
+    atomic_access(address);
+    if (launched->cooperative) {
+        if (acquires) acquire_from(address);
+        std::vector<Release>& all = releases[block_index];
+        told[address][block_index] = all.size();
+        all.push_back({(unsigned)thread_index, me().syncs, me().seen});
+    }
+    ++progress;
+    const uint32_t before = *to;
+    *to += value;
+    return before;
+}
+
+void emulated_trap() { fail("a trap"); }
 void emulated_proxy_fence() { ++me().fences; }
 
 }  // extern "C"

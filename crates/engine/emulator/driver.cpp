@@ -23,7 +23,7 @@ using namespace emulator;
 namespace {
 
 constexpr int SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, INVALID_HANDLE = 400, NOT_FOUND = 500,
-              LAUNCH_FAILED = 719, CAPTURE_WRONG = 901;
+              LAUNCH_FAILED = 719, LAUNCH_TOO_LARGE = 720, CAPTURE_WRONG = 901;
 
 std::recursive_mutex device;
 #define ALONE std::lock_guard<std::recursive_mutex> alone(device)
@@ -435,11 +435,22 @@ int cuFuncSetAttribute(Function* function, int attribute, int value) {
     return SUCCESS;
 }
 
+struct LaunchAttribute {
+    int id;
+    char pad[4];
+    int value[16];
+};
+constexpr int COOPERATIVE = 2, PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+
 struct LaunchConfig {
     unsigned grid[3], block[3], shared;
     Stream* stream;
-    void* attributes;
+    const LaunchAttribute* attributes;
     unsigned count;
+
+    bool has(int id) const {
+        return std::any_of(attributes, attributes + count, [=](const LaunchAttribute& it) { return it.id == id && it.value[0] != 0; });
+    }
 };
 
 int cuLaunchKernelEx(const LaunchConfig* config, Function* function, void** arguments, void**) {
@@ -454,12 +465,14 @@ int cuLaunchKernelEx(const LaunchConfig* config, Function* function, void** argu
         memcpy(copies->back().data(), arguments[i], function->sizes[i]);
     }
     const unsigned blocks = config->grid[0], threads = config->block[0];
-    const bool programmatic = config->count > 0;
+    const bool programmatic = config->has(PROGRAMMATIC_STREAM_SERIALIZATION), cooperative = config->has(COOPERATIVE);
+    // One block of each multiprocessor, to be on the safe side.
+    if (cooperative && blocks > (unsigned)multiprocessors()) return LAUNCH_TOO_LARGE;
     return enqueue(config->stream, programmatic, [=](uint32_t number, uint32_t chain_start) {
         std::vector<void*> places;
         for (std::vector<uint64_t>& copy : *copies) places.push_back(copy.data());
         return run({function->name.c_str(), function->call, places.data(), blocks, threads, dynamic, &function->statics,
-                    &function->static_shared, number, chain_start, programmatic});
+                    &function->static_shared, number, chain_start, programmatic, cooperative});
     });
 }
 

@@ -43,6 +43,8 @@ struct Launch {
     // Of all work on the device, and where the stream's chain of programmatic dependent launches began.
     uint32_t number, chain_start;
     bool programmatic;
+    // Whether all blocks are resident at once, so that they may wait for each other.
+    bool cooperative;
 };
 
 // Runs it; false if something was wrong, which has been reported.
@@ -62,6 +64,13 @@ struct Current {
     uint32_t warp_clock;
 };
 Current current();
+// How far a thread had come when it wrote something.
+struct Past {
+    unsigned thread;
+    uint32_t syncs, clock;
+};
+// Whether the thread that runs now knows, by what blocks have told each other, of what another block of its launch has written.
+bool knows_of(unsigned block, const Past& written);
 // Its block, and whether everything before this launch is known to have ended.
 struct Position {
     unsigned block;
@@ -86,6 +95,21 @@ bool is_on_a_stack(uintptr_t address);
 // Nothing is written in shared memory yet.
 void new_block();
 void access(uintptr_t address, size_t size, Access access, Proxy proxy = Proxy::Generic);
+// An atomic operation on four bytes: there, and aligned.
+void atomic_access(uintptr_t address);
+// Who touched a unit of shared memory, and how far it had come.
+struct Stamp {
+    uint16_t thread;
+    uint16_t fences;
+    uint32_t syncs, clock;
+};
+struct SharedUnit {
+    uint32_t block;
+    bool written, arriving, read, read_by_another, async;
+    Stamp writer, reader, other_reader;
+};
+// What is known of the shared memory of the block that runs, in exchange for that of another.
+void exchange_shared(std::vector<SharedUnit>& of_another, uint32_t& number);
 // Something is on its way there: what lies there now must not be read.
 void expect(uintptr_t address, size_t size);
 // How far the engine of bulk copies has come.

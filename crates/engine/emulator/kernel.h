@@ -52,6 +52,9 @@ void emulated_copy_async(uint32_t to, const void* from, int bytes);
 void emulated_copy_commit();
 void emulated_copy_wait(int groups_in_flight);
 void emulated_pdl_wait();
+uint32_t emulated_load_acquire(const uint32_t* from);
+uint32_t emulated_add_release(uint32_t* to, uint32_t value, int acquires);
+[[noreturn]] void emulated_trap();
 void emulated_proxy_fence();
 void emulated_mbarrier_init(uint32_t barrier, int arrivals);
 void emulated_mbarrier_arrive(uint32_t barrier, int bytes);
@@ -149,6 +152,10 @@ inline void ptx_nothing(Unused&&...) {}
 
 inline void ptx_griddepcontrol_launch_dependents() {}
 inline void ptx_griddepcontrol_wait() { emulated_pdl_wait(); }
+inline void ptx_ld_acquire_gpu_global_u32(uint32_t& to, const uint32_t* from) { to = emulated_load_acquire(from); }
+inline void ptx_red_release_gpu_global_add_u32(uint32_t* to, uint32_t value) { emulated_add_release(to, value, 0); }
+inline void ptx_atom_acq_rel_gpu_global_add_u32(uint32_t& before, uint32_t* to, uint32_t value) { before = emulated_add_release(to, value, 1); }
+inline void __trap() { emulated_trap(); }
 inline void ptx_bar_sync(int number, int threads) { emulated_barrier(number, threads, 1); }
 inline void ptx_bar_arrive(int number, int threads) { emulated_barrier(number, threads, 0); }
 inline void ptx_cp_async_cg_shared_global(uint32_t to, const void* from, int bytes) { emulated_copy_async(to, from, bytes); }

@@ -20,19 +20,6 @@ namespace {
 // Memory is watched in units of two bytes, a bf16.
 constexpr size_t UNIT = 2;
 
-// Who touched a unit, and how far it had come.
-struct Stamp {
-    uint16_t thread;
-    uint16_t fences;
-    uint32_t syncs, clock;
-};
-
-struct SharedUnit {
-    uint32_t block;
-    bool written, arriving, read, read_by_another, async;
-    Stamp writer, reader, other_reader;
-};
-
 struct GlobalUnit {
     uint32_t write_launch, write_block, read_launch, read_block;
 };
@@ -44,10 +31,13 @@ struct Allocation {
     uintptr_t start;
     size_t size;
     GlobalUnit* units;
+    // Of units that a cooperative launch has written: how far the thread had come.
+    Past* pasts;
 };
 
-std::vector<SharedUnit> shared(SHARED_ADDRESSES / UNIT + 1);
-uint32_t block_number = 0;
+constexpr size_t SHARED_UNITS = SHARED_ADDRESSES / UNIT + 1;
+std::vector<SharedUnit> shared(SHARED_UNITS);
+uint32_t block_number = 0, blocks_begun = 0;
 std::map<uintptr_t, Allocation> allocations;
 // Those that were touched last, by page: each has pages of its own.
 constexpr uintptr_t PAGE = 4096;
@@ -154,6 +144,8 @@ void global_access(uintptr_t address, size_t size, Access kind) {
     const Position at = position();
     const Launch& launch = current_launch();
     const auto in_chain = [&](uint32_t other) { return !at.waited && other >= launch.chain_start && other < launch.number && other > 0; };
+    const Current thread = current();
+    const Past now{thread.thread, thread.syncs, thread.warp_clock};
     const Units all = units(*memory, address, size);
     for (GlobalUnit* unit = all.first; unit < all.end; ++unit) {
         if (unit->write_launch == FORBIDDEN)
@@ -162,7 +154,8 @@ void global_access(uintptr_t address, size_t size, Access kind) {
         if (in_chain(unit->write_launch))
             fail("memory is %s before griddepcontrol.wait, and launch %u of this chain may still write it (this is %u)", name(kind),
                  unit->write_launch, launch.number);
-        if (unit->write_launch == launch.number && unit->write_block != at.block)
+        Past& past = memory->pasts[unit - memory->units];
+        if (unit->write_launch == launch.number && unit->write_block != at.block && !(launch.cooperative && knows_of(unit->write_block, past)))
             fail("memory is %s, and block %u of the same launch has written it", name(kind), unit->write_block);
         if (kind == Access::Write) {
             if (in_chain(unit->read_launch))
@@ -172,6 +165,7 @@ void global_access(uintptr_t address, size_t size, Access kind) {
                      unit->read_block == SEVERAL ? "more than one block" : "another block");
             unit->write_launch = launch.number;
             unit->write_block = at.block;
+            if (launch.cooperative) past = now;
         } else if (unit->read_launch != launch.number) {
             unit->read_launch = launch.number;
             unit->read_block = at.block;
@@ -183,7 +177,18 @@ void global_access(uintptr_t address, size_t size, Access kind) {
 
 }  // namespace
 
-void new_block() { ++block_number; }
+void new_block() { block_number = ++blocks_begun; }
+
+void exchange_shared(std::vector<SharedUnit>& of_another, uint32_t& number) {
+    if (of_another.empty()) of_another.resize(SHARED_UNITS);
+    std::swap(shared, of_another);
+    std::swap(block_number, number);
+}
+
+void atomic_access(uintptr_t address) {
+    if (address % 4) fail("an atomic operation at %#lx, which is not aligned", address);
+    if (!is_memory(address, 4)) fail_outside(address, 4, Access::Write);
+}
 
 void access(uintptr_t address, size_t size, Access kind, Proxy proxy) {
     if (is_on_a_stack(address)) return;
@@ -201,10 +206,16 @@ void expect(uintptr_t address, size_t size) {
     }
 }
 
+// Zeros, of which those that are never touched cost nothing.
+static void* pages_of_nothing(size_t bytes) {
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return pages == MAP_FAILED ? nullptr : pages;
+}
+
 void add_memory(uintptr_t start, size_t size) {
     const size_t bytes = (size / UNIT + 2) * sizeof(GlobalUnit);
-    void* units = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    allocations[start] = {start, size, units == MAP_FAILED ? nullptr : static_cast<GlobalUnit*>(units)};
+    allocations[start] = {start, size, static_cast<GlobalUnit*>(pages_of_nothing(bytes)),
+                          static_cast<Past*>(pages_of_nothing((size / UNIT + 2) * sizeof(Past)))};
 }
 
 bool remove_memory(uintptr_t start) {
@@ -212,6 +223,7 @@ bool remove_memory(uintptr_t start) {
     if (found == allocations.end()) return false;
     const Allocation& memory = found->second;
     munmap(memory.units, (memory.size / UNIT + 2) * sizeof(GlobalUnit));
+    munmap(memory.pasts, (memory.size / UNIT + 2) * sizeof(Past));
     touched = {};
     allocations.erase(found);
     return true;

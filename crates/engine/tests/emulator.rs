@@ -50,6 +50,7 @@ fn kernels_compute_what_the_reference_does() {
         "causal softmax",
         "the paper's network",
         "LSTM",
+        "LSTM in one launch",
         "one query, heads of 24",
         "activations read and patched",
     ];

@@ -1,4 +1,5 @@
-//! The autotune cache: which cuBLASLt algorithm was fastest for a matmul, found once per device and library version.
+//! The autotune cache: which cuBLASLt algorithm was fastest for a matmul, and of two ways to launch the same which was, found once per
+//! device and library version.
 //!
 //! Algorithms add in different orders, so the algorithm decides the last bits of every run: it must not depend on
 //! how busy the machine was today, and is kept on disk.
@@ -17,6 +18,7 @@ use super::buffer::DeviceBuffer;
 use super::compiler::cache_directory;
 use super::device::{Device, DeviceInfo};
 use super::error::{CudaError, driver};
+use super::graph::Launch;
 use super::matmul::{Matmul, WORKSPACE};
 use super::memory::DeviceMemory;
 use crate::model::checkpoint::write_whole;
@@ -84,7 +86,7 @@ fn parse(line: &str) -> Option<(String, Algorithm)> {
     Some((key.to_string(), words.try_into().ok()?))
 }
 
-/// A stream and a workspace to time matmuls on.
+/// A stream to time work on, and a workspace of matmuls.
 pub(crate) struct Timer {
     stream: Arc<CudaStream>,
     workspace: DeviceBuffer<u8>,
@@ -92,28 +94,36 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Milliseconds of `count` matmuls in a row.
+    /// Milliseconds of what is enqueued.
     fn time(
+        &self,
+        device: &Device,
+        enqueue: impl FnOnce(&CudaStream) -> Result<(), CudaError>,
+    ) -> Result<f32, CudaError> {
+        let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        let event = || device.context.new_event(flags).map_err(driver("create an event"));
+        let (start, end) = (event()?, event()?);
+        start.record(&self.stream).map_err(driver("record an event"))?;
+        enqueue(&self.stream)?;
+        end.record(&self.stream).map_err(driver("record an event"))?;
+        end.synchronize().map_err(driver("finish what is timed"))?;
+        start.elapsed_ms(&end).map_err(driver("read a timer"))
+    }
+
+    /// Milliseconds of `count` matmuls in a row.
+    fn time_matmuls(
         &self,
         device: &Device,
         matmul: &Matmul,
         algorithm: &cublasLtMatmulAlgo_t,
         count: usize,
     ) -> Result<f32, CudaError> {
-        let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
-        let event = || device.context.new_event(flags).map_err(driver("create an event"));
-        let (start, end) = (event()?, event()?);
-        start.record(&self.stream).map_err(driver("record an event"))?;
-        for _ in 0..count {
-            matmul.enqueue_by(algorithm, &self.stream, self.workspace)?;
-        }
-        end.record(&self.stream).map_err(driver("record an event"))?;
-        end.synchronize().map_err(driver("time a matmul"))?;
-        start.elapsed_ms(&end).map_err(driver("read a timer"))
+        let run = |stream: &CudaStream| matmul.enqueue_by(algorithm, stream, self.workspace);
+        self.time(device, |stream| (0..count).try_for_each(|_| run(stream)))
     }
 }
 
-/// Made when the first matmul is timed.
+/// Made when something is timed first.
 pub(crate) type LazyTimer = OnceLock<Mutex<Timer>>;
 
 /// How often all candidates are timed in turns, and how often each of them runs in a turn.
@@ -133,7 +143,7 @@ impl Device {
         self.gate.be_alone();
         let timer = self.timer()?;
         // What the library suggests it may still refuse.
-        let runs = |algorithm: &&cublasLtMatmulAlgo_t| timer.time(self, matmul, algorithm, 1).is_ok();
+        let runs = |algorithm: &&cublasLtMatmulAlgo_t| timer.time_matmuls(self, matmul, algorithm, 1).is_ok();
         let mut timed: Vec<(f32, cublasLtMatmulAlgo_t)> =
             algorithms.iter().filter(runs).map(|&algorithm| (f32::INFINITY, algorithm)).collect();
         if let Some((_, first)) = timed.first()
@@ -141,16 +151,48 @@ impl Device {
         {
             let mut spent = 0.0;
             while spent < WARM_UP_MS {
-                spent += timer.time(self, matmul, first, 20 * REPEATS)?.max(0.1);
+                spent += timer.time_matmuls(self, matmul, first, 20 * REPEATS)?.max(0.1);
             }
         }
         for _ in 0..ROUNDS {
             for (best, algorithm) in &mut timed {
-                *best = best.min(timer.time(self, matmul, algorithm, REPEATS)?);
+                *best = best.min(timer.time_matmuls(self, matmul, algorithm, REPEATS)?);
             }
         }
         timed.sort_by(|a, b| a.0.total_cmp(&b.0));
         Ok(timed.into_iter().map(|(_, algorithm)| algorithm).collect())
+    }
+
+    /// Whether some launches take less time than others that do the same. That is found out once, and kept like an algorithm: the
+    /// two may add in different orders. What they read is there when everything given to the device so far is done.
+    pub(crate) fn are_faster(
+        &self,
+        key: &str,
+        launches: &[Launch],
+        than: &[Launch],
+    ) -> Result<bool, CudaError> {
+        if let Some([known, ..]) = self.autotune.get(key) {
+            return Ok(known != 0);
+        }
+        self.gate.be_alone();
+        self.synchronize()?;
+        let timer = self.timer()?;
+        let pdl = self.info.is_hopper();
+        let time = |launches: &[Launch]| {
+            timer.time(self, |stream| launches.iter().try_for_each(|launch| launch.enqueue(stream, pdl)))
+        };
+        // What needs more of the device than it has is refused.
+        let mut best = time(launches).map(|_| [f32::INFINITY; 2]);
+        time(than)?;
+        if let Ok([candidate, other]) = &mut best {
+            for _ in 0..ROUNDS {
+                *other = other.min(time(than)?);
+                *candidate = candidate.min(time(launches)?);
+            }
+        }
+        let are_faster = best.is_ok_and(|[candidate, other]| candidate < other);
+        self.autotune.insert(key, [u64::from(are_faster), 0, 0, 0, 0, 0, 0, 0]);
+        Ok(are_faster)
     }
 
     fn timer(&self) -> Result<MutexGuard<'_, Timer>, CudaError> {

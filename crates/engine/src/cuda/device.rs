@@ -1,8 +1,8 @@
 //! Opening a GPU.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::cublaslt::{result as lt, sys as lt_sys};
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
@@ -51,6 +51,15 @@ impl DeviceInfo {
     }
 }
 
+/// How the layers of an LSTM are launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LstmLaunches {
+    /// One launch for each diagonal of layers and tokens.
+    Diagonals,
+    /// One launch for everything, whose blocks keep their weights and wait for each other.
+    Persistent,
+}
+
 /// An opened GPU.
 pub struct Device {
     pub(crate) context: Arc<CudaContext>,
@@ -64,6 +73,8 @@ pub struct Device {
     pub(crate) precompiled: Precompiled,
     pub(crate) guards: Arc<Guards>,
     pub(crate) gate: Gate,
+    /// How LSTMs are launched; the faster way if none is given.
+    lstm_launches: Mutex<Option<LstmLaunches>>,
 }
 
 // SAFETY: a cuBLASLt handle may be used from any thread (its documentation says so); the context is bound by each call.
@@ -155,6 +166,7 @@ impl Device {
             precompiled,
             guards,
             gate,
+            lstm_launches: Mutex::default(),
         }))
     }
 
@@ -177,6 +189,20 @@ impl Device {
         // Buffers of the work are gone, but for the workspace that matmuls are timed with.
         self.verify_timer();
         (done, self.guards.take())
+    }
+
+    /// Does some work in which LSTMs that are prepared are launched in one way, whichever is faster.
+    pub(crate) fn launching_lstms<T>(&self, launches: LstmLaunches, work: impl FnOnce() -> T) -> T {
+        let set = |to| *self.lstm_launches.lock().unwrap_or_else(PoisonError::into_inner) = to;
+        set(Some(launches));
+        let done = work();
+        set(None);
+        done
+    }
+
+    /// How LSTMs are launched; the faster way if none is given.
+    pub(crate) fn lstm_launches(&self) -> Option<LstmLaunches> {
+        *self.lstm_launches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until everything given to the device is done.

@@ -31,6 +31,8 @@ pub(crate) struct Launch {
     /// Programmatic dependent launch: whether the kernel may be launched before its predecessor on the main stream has
     /// ended, because it waits for that itself (`pdl_wait` in its source). This hides the launch latency.
     pdl: bool,
+    /// Whether its blocks wait for each other, so that all must be resident at once.
+    cooperative: bool,
 }
 
 impl Launch {
@@ -54,7 +56,7 @@ impl Launch {
     ) -> Result<Launch, CudaError> {
         let function = kernels.get(name, shared)?;
         let [blocks, threads, shared] = [blocks, threads, shared].map(|n| n as u32);
-        Ok(Launch { name, function, blocks, threads, shared, arguments, pdl: false })
+        Ok(Launch { name, function, blocks, threads, shared, arguments, pdl: false, cooperative: false })
     }
 
     /// With programmatic dependent launch, if the device offers it.
@@ -62,19 +64,30 @@ impl Launch {
         Launch { pdl, ..self }
     }
 
+    /// With all blocks resident at once, or refused by the driver.
+    pub(crate) fn cooperative(self) -> Launch {
+        Launch { cooperative: true, ..self }
+    }
+
     /// The command on a stream.
     pub(crate) fn on(self, stream: usize) -> Command {
         Command { stream, work: Work::Kernel(self) }
     }
 
-    fn enqueue(&self, stream: &CudaStream, pdl: bool) -> Result<(), CudaError> {
+    /// Enqueues it, with programmatic dependent launch where both it and the device offer that.
+    pub(super) fn enqueue(&self, stream: &CudaStream, pdl: bool) -> Result<(), CudaError> {
         let mut arguments: Vec<*mut std::ffi::c_void> =
             self.arguments.iter().map(|a| a.address().cast_mut()).collect();
-        let mut attribute = sys::CUlaunchAttribute {
-            id: AttributeId::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-            pad: [0; 4],
-            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        let (id, value) = match self.cooperative {
+            true => {
+                (AttributeId::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, sys::CUlaunchAttributeValue { cooperative: 1 })
+            }
+            false => (
+                AttributeId::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+            ),
         };
+        let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
         let config = sys::CUlaunchConfig {
             gridDimX: self.blocks,
             gridDimY: 1,
@@ -85,7 +98,7 @@ impl Launch {
             sharedMemBytes: self.shared,
             hStream: stream.cu_stream(),
             attrs: &mut attribute,
-            numAttrs: u32::from(pdl && self.pdl),
+            numAttrs: u32::from(self.cooperative || pdl && self.pdl),
         };
         let function = self.function.cu_function();
         // SAFETY: kernels and their arguments are written down together in `lowering`, where every pointer is asked of its buffer

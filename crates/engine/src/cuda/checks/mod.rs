@@ -11,6 +11,7 @@ mod training;
 
 use std::sync::Arc;
 
+use super::device::LstmLaunches;
 use super::{CudaError, Device, DeviceInfo, GuardReport, KernelSource, Precision};
 use super::{lowering, optim};
 use crate::model::networks::{Mode, Network};
@@ -201,13 +202,24 @@ pub fn memory() -> Vec<Named> {
     vec![Named::new("guard regions", guards)]
 }
 
+/// A case against the reference, with one way to launch LSTMs.
+fn parity_of(case: Case, precision: Precision, launches: LstmLaunches) -> Named {
+    let (name, network, shape) = (case.name, case.network.clone(), [case.batch, case.tokens]);
+    Named::new(name, move |device| device.launching_lstms(launches, || parity(device, precision, &case)))
+        .using(move |device| kernels_of(device, precision, &network, shape))
+}
+
 /// Every check of networks in one precision.
 pub fn suite(precision: Precision) -> Vec<Named> {
     // The checks after these train networks of theirs, and use no other kernels.
-    let parities = cases().into_iter().map(|case| {
-        let Case { network, batch, tokens, .. } = case.clone();
-        Named::new(case.name, move |device| parity(device, precision, &case))
-            .using(move |device| kernels_of(device, precision, &network, [batch, tokens]))
+    let parities = cases().into_iter().map(|case| parity_of(case, precision, LstmLaunches::Diagonals));
+    let persistent = match precision {
+        Precision::Bf16 => vec!["LSTM", "the paper's LSTM"],
+        _ => Vec::new(),
+    };
+    let persistent = persistent.into_iter().map(|name| {
+        let check = parity_of(Case::named(name), precision, LstmLaunches::Persistent);
+        Named { name: format!("{name} in one launch"), ..check }
     });
     type One = fn(&Arc<Device>, Precision) -> Result<Check, CudaError>;
     let rest: [(&str, One); 5] = [
@@ -229,7 +241,7 @@ pub fn suite(precision: Precision) -> Vec<Named> {
         Named::new(case.name(), move |device| queries(device, precision, &case))
             .using(move |device| known.kernels(device, precision))
     });
-    parities.chain(rest).chain([hooks]).chain(asked).collect()
+    parities.chain(persistent).chain(rest).chain([hooks]).chain(asked).collect()
 }
 
 #[cfg(test)]

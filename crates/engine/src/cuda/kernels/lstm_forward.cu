@@ -21,15 +21,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS, 1)
     const int unit = cta.unit + unit_in_block + 2 * c, row = cta.row + row_in_block + g;
 
     Accumulators<4> sums;
-#pragma unroll
-    for (int gate = 0; gate < 4; ++gate) {
-        const float2 x = float2_at(layer.b_ih + gate * WIDTH + unit), h = float2_at(layer.b_hh + gate * WIDTH + unit);
-#pragma unroll
-        for (int tile = 0; tile < 2; ++tile) {
-            sums[tile][gate][0] = sums[tile][gate][2] = x.x + h.x;
-            sums[tile][gate][1] = sums[tile][gate][3] = x.y + h.y;
-        }
-    }
+    begin_with_biases(sums, layer, unit);
     const u64 first = ((u64)cta.row * tokens + token) * WIDTH;
     const auto load_x = [&](int i) {
         const bool recurrent = i >= CHUNKS;
@@ -48,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS, 1)
         stage_rows<4 * UNITS, CHUNK, STRIDE, FORWARD_THREADS>(to, w + k, row_of_w, 4 * UNITS, WIDTH - k);
     };
     float2 before[2][2]; // of rows 16 tile + 8 half + g
-    const auto load_cells = [&]() {
+    const auto load_before = [&]() {
 #pragma unroll
         for (int tile = 0; tile < 2; ++tile)
 #pragma unroll
@@ -62,51 +54,8 @@ extern "C" __global__ void __launch_bounds__(FORWARD_THREADS, 1)
     const auto compute = [&](int i) {
         const storage_t* x = stages + i % STAGES * STAGE_SIZE + row_in_block * STRIDE;
         const storage_t* w = stages + i % STAGES * STAGE_SIZE + (ROWS + unit_in_block) * STRIDE;
-        accumulate<4>(sums, [=](Accumulators<4>& into) {
-#pragma unroll
-            for (int k0 = 0; k0 < CHUNK; k0 += MMA_K) {
-                const FragmentA low = load_a(x + k0, STRIDE), high = load_a(x + 16 * STRIDE + k0, STRIDE);
-#pragma unroll
-                for (int gate = 0; gate < 4; ++gate) {
-                    const FragmentB b = load_b_nk(w + gate * UNITS * STRIDE + k0, STRIDE);
-                    mma(into[0][gate], low, b);
-                    mma(into[1][gate], high, b);
-                }
-            }
-        });
+        add_to_gates<CHUNK>(sums, x, w, STRIDE);
     };
-    pipelined(token > 0 ? 2 * CHUNKS : CHUNKS, load_w, load_x, load_cells, compute);
-
-#pragma unroll
-    for (int tile = 0; tile < 2; ++tile)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int r = row + 16 * tile + 8 * half;
-            if (r >= batch) continue;
-            float gates[4][2], cell[2], h[2];
-            const float old[2] = {before[tile][half].x, before[tile][half].y};
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-#pragma unroll
-                for (int gate = 0; gate < 4; ++gate) {
-                    const float z = sums[tile][gate][2 * half + e];
-                    gates[gate][e] = gate == 2 ? tanh_gate(z) : sigmoid(z);
-                }
-                cell[e] = gates[0][e] * gates[2][e] + gates[1][e] * old[e];
-                h[e] = gates[3][e] * tanh_gate(cell[e]);
-            }
-            const u64 at = ((u64)r * tokens + token) * WIDTH + unit;
-            float2_at(layer.cells + at) = make_float2(cell[0], cell[1]);
-            store2(layer.out_storage + at, h[0], h[1]);
-#if PRECISION == BF16
-            float2_at(layer.out + at) = make_float2(h[0], h[1]);
-#endif
-            if (layer.gates) {
-                const u64 gate_at = ((u64)r * tokens + token) * 4 * WIDTH + unit;
-#pragma unroll
-                for (int gate = 0; gate < 4; ++gate)
-                    float2_at(layer.gates + gate_at + gate * WIDTH) = make_float2(gates[gate][0], gates[gate][1]);
-                if (token + 1 < tokens) store2(layer.previous + at + WIDTH, h[0], h[1]);
-            }
-        }
+    pipelined(token > 0 ? 2 * CHUNKS : CHUNKS, load_w, load_x, load_before, compute);
+    update_cells(layer, sums, before, row, unit, token, batch, tokens);
 }

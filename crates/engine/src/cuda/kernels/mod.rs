@@ -37,6 +37,9 @@ pub(crate) const LSTM: &[&str] = &[
     include_str!("lstm_backward.cu"),
 ];
 
+/// Follows [`LSTM`].
+pub(crate) const LSTM_PERSISTENT: &str = include_str!("lstm_persistent.cu");
+
 pub(crate) const QUERY_ATTENTION: &[&str] = &[COMMON, include_str!("query_attention.cu")];
 
 pub(crate) const LSTM_QUERY: &[&str] = &[COMMON, GATES, include_str!("lstm_query.cu")];

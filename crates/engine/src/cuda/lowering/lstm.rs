@@ -1,11 +1,14 @@
-//! A stack of LSTM layers as a wavefront, diagonal by diagonal: one launch for all layers that have a token there.
+//! A stack of LSTM layers as a wavefront, diagonal by diagonal: one launch for all layers that have a token there. Where all blocks fit on
+//! the device at once, with their weights in shared memory, one launch for everything does the same (`lstm_persistent`).
 
 use std::ops::Range;
 
+use super::lstm_persistent::{Direction, Persistent};
 use super::{Lowering, Partials};
 use crate::cuda::Precision;
 use crate::cuda::buffer::{DeviceBuffer, Pointer, StorageBuffer};
 use crate::cuda::compiler::{KernelSource, Kernels};
+use crate::cuda::device::DeviceInfo;
 use crate::cuda::error::CudaError;
 use crate::cuda::graph::{ABSENT, Argument, Launch, MAIN};
 use crate::cuda::kernels;
@@ -15,9 +18,11 @@ use crate::model::plan::Mode;
 
 /// The layers of a plan with what their kernels need.
 pub(super) struct Stack {
-    layers: Vec<LstmLayer>,
-    kernels: Kernels,
-    tiling: Tiling,
+    pub(super) layers: Vec<LstmLayer>,
+    pub(super) kernels: Kernels,
+    pub(super) tiling: Tiling,
+    /// Where one launch can do everything.
+    pub(super) persistent: Option<Persistent>,
     /// One row of [`POINTERS`] per layer.
     table: DeviceBuffer<Pointer>,
     /// By layer; empty in inference.
@@ -37,23 +42,24 @@ struct SavedLayer {
 }
 
 /// The tile of a block and the cp.async pipeline, as the kernels' source computes them.
-struct Tiling {
+pub(super) struct Tiling {
     /// Hidden units of a block.
-    units: usize,
+    pub(super) units: usize,
     /// Prompts of a block.
-    rows: usize,
+    pub(super) rows: usize,
     /// Stages of the operands in shared memory.
-    stages: usize,
+    pub(super) stages: usize,
     /// Blocks per layer.
-    blocks: usize,
-    forward: Block,
-    backward: Block,
+    pub(super) blocks: usize,
+    pub(super) forward: Block,
+    pub(super) backward: Block,
 }
 
-struct Block {
-    threads: usize,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    pub(super) threads: usize,
     /// Bytes of shared memory.
-    shared: usize,
+    pub(super) shared: usize,
 }
 
 impl Tiling {
@@ -81,15 +87,20 @@ impl Tiling {
             backward: Block { threads: 4 * rows, shared: (stages * backward).max(sums) },
         })
     }
+
+    /// Tiles of prompts.
+    pub(super) fn tiles(&self, op: &LstmLayer) -> usize {
+        op.batch.div_ceil(self.rows)
+    }
 }
 
 /// What the kernels for a layer are compiled from, on a device whose blocks have `available` bytes of shared memory.
 pub(super) fn source(
     op: &LstmLayer,
     precision: Precision,
-    available: usize,
+    device: &DeviceInfo,
 ) -> Result<KernelSource, CudaError> {
-    let tiling = Tiling::new(op, precision, available)?;
+    let tiling = Tiling::new(op, precision, device.shared_memory)?;
     let defines = [
         ("WIDTH", op.width),
         ("UNITS", tiling.units),
@@ -97,7 +108,9 @@ pub(super) fn source(
         ("STAGES", tiling.stages),
         ("STAGED", 1),
     ];
-    Ok(KernelSource::new("lstm", precision, &defines, kernels::LSTM))
+    let persistent = tiling.keeping_weights(op, precision, device).map(|_| kernels::LSTM_PERSISTENT);
+    let texts: Vec<&str> = kernels::LSTM.iter().copied().chain(persistent).collect();
+    Ok(KernelSource::new("lstm", precision, &defines, &texts))
 }
 
 impl Stack {
@@ -109,6 +122,22 @@ impl Stack {
 
     fn diagonals(&self) -> Range<usize> {
         0..self.layers[0].tokens + self.layers.len() - 1
+    }
+
+    /// One launch for the layers that have a token on a diagonal.
+    fn diagonal(
+        &self,
+        name: &'static str,
+        block: Block,
+        layers: usize,
+        arguments: Vec<Argument>,
+    ) -> Result<Launch, CudaError> {
+        let grid = [layers * self.tiling.blocks, block.threads];
+        Ok(Launch::with_shared(&self.kernels, name, grid, block.shared, arguments)?.pdl(true))
+    }
+
+    fn table(&self) -> Result<Argument, CudaError> {
+        Ok(self.table.pointer(POINTERS * self.layers.len())?.into())
     }
 }
 
@@ -125,21 +154,27 @@ impl Lowering<'_> {
         if !chained || !alike || self.lstm.is_some() {
             return Err(CudaError::Unsupported("LSTM layers other than one stack of one width".into()));
         }
-        let available = self.device.info.shared_memory;
-        let tiling = Tiling::new(&first, self.precision, available)?;
-        let kernels = self.device.compile(&source(&first, self.precision, available)?)?;
+        let info = &self.device.info;
+        let tiling = Tiling::new(&first, self.precision, info.shared_memory)?;
+        let kernels = self.device.compile(&source(&first, self.precision, info)?)?;
+        let persistent = self.persistent_lstm(&layers, &tiling)?;
         let (mut rows, mut saved) = (Vec::new(), Vec::new());
         for layer in &layers {
             rows.extend(self.lstm_layer(layer, &tiling, &mut saved)?);
         }
         let table = self.memory.filled("table of LSTM layers", &rows)?;
-        let stack = Stack { layers, kernels, tiling, table, saved };
-        for diagonal in stack.diagonals() {
+        let stack = Stack { layers, kernels, tiling, persistent, table, saved };
+        let table = stack.table()?;
+        let of_diagonal = |diagonal| {
             let active = stack.active(diagonal);
             let numbers = [active.start, diagonal, first.batch, first.tokens].map(Into::into);
-            let table = stack.table.pointer(POINTERS * stack.layers.len())?;
-            let arguments = [&[table.into()], &numbers[..]].concat();
-            self.diagonal(&stack, "lstm_forward", &stack.tiling.forward, active.len(), arguments)?;
+            let arguments = [&[table], &numbers[..]].concat();
+            stack.diagonal("lstm_forward", stack.tiling.forward, active.len(), arguments)
+        };
+        let diagonals: Vec<Launch> = stack.diagonals().map(of_diagonal).collect::<Result<_, _>>()?;
+        match self.in_one_launch(&stack, Direction::Forward, &[table], &diagonals)? {
+            Some(launch) => self.commands.push(launch.on(MAIN)),
+            None => self.commands.extend(diagonals.into_iter().map(|launch| launch.on(MAIN))),
         }
         self.lstm = Some(stack);
         Ok(())
@@ -171,7 +206,7 @@ impl Lowering<'_> {
             let previous = self.store("LSTM previous out", op.previous, self.storage())?;
             let dgates = self.storage_buffer("LSTM gradient of gates", 4 * all)?;
             let dcell = self.float_buffer("LSTM gradient of cells", op.batch * width)?;
-            let sums = 4 * width * op.tokens * op.batch.div_ceil(tiling.rows);
+            let sums = 4 * width * op.tokens * tiling.tiles(op);
             let dbias = self.float_buffer("LSTM bias partials", sums)?;
             training = [
                 gates.pointer(4 * all)?,
@@ -187,45 +222,51 @@ impl Lowering<'_> {
         Ok([x, w_ih, w_hh, b_ih, b_hh, out, out_storage, cells, gates, previous, dgates, dcell, dbias])
     }
 
-    fn diagonal(
-        &mut self,
-        stack: &Stack,
-        name: &'static str,
-        block: &Block,
-        layers: usize,
-        arguments: Vec<Argument>,
-    ) -> Result<(), CudaError> {
-        let grid = [layers * stack.tiling.blocks, block.threads];
-        let launch = Launch::with_shared(&stack.kernels, name, grid, block.shared, arguments)?;
-        self.commands.push(launch.pdl(true).on(MAIN));
-        Ok(())
-    }
-
-    /// Walks the diagonals in reverse; a layer's weights get their gradients as soon as its first token is reached.
+    /// A layer's weights get their gradients as soon as its first token is reached: diagonals are walked in reverse.
     pub(super) fn lstm_backward(&mut self) -> Result<(), CudaError> {
         let stack = self.lstm.take().expect("the forward pass was lowered before");
         let (count, first) = (stack.layers.len(), stack.layers[0]);
-        let (rows, width) = (first.batch * first.tokens, first.width);
-        let dout = self.gradient(stack.layers[count - 1].out).pointer(rows * width)?;
-        let table = stack.table.pointer(POINTERS * count)?;
-        for diagonal in stack.diagonals().rev() {
+        let dout =
+            self.gradient(stack.layers[count - 1].out).pointer(first.batch * first.tokens * first.width)?;
+        let pointers = [stack.table()?, dout.into()];
+        let of_diagonal = |diagonal| {
             let active = stack.active(diagonal);
-            let pointers = [table, dout].map(Argument::from);
             let numbers = [count, active.start, diagonal, first.batch, first.tokens].map(Argument::from);
             let arguments = [&pointers[..], &numbers].concat();
-            self.diagonal(&stack, "lstm_backward", &stack.tiling.backward, active.len(), arguments)?;
-            if diagonal < count {
-                self.lstm_weights(&stack, diagonal)?;
+            stack.diagonal("lstm_backward", stack.tiling.backward, active.len(), arguments)
+        };
+        let diagonals: Vec<Launch> = stack.diagonals().rev().map(of_diagonal).collect::<Result<_, _>>()?;
+        match self.in_one_launch(&stack, Direction::Backward, &pointers, &diagonals)? {
+            Some(launch) => {
+                self.commands.push(launch.on(MAIN));
+                for layer in (0..count).rev() {
+                    self.lstm_weights(&stack, layer, stack.tiling.tiles(&first))?;
+                }
+            }
+            None => {
+                for (diagonal, launch) in stack.diagonals().rev().zip(diagonals) {
+                    self.commands.push(launch.on(MAIN));
+                    if diagonal < count {
+                        self.lstm_weights(&stack, diagonal, first.tokens * stack.tiling.tiles(&first))?;
+                    }
+                }
             }
         }
+        self.lstm_input(&stack)
+    }
+
+    /// The gradient of what the first layer reads.
+    fn lstm_input(&mut self, stack: &Stack) -> Result<(), CudaError> {
+        let first = stack.layers[0];
+        let (rows, width) = (first.batch * first.tokens, first.width);
         let dx = self.new_gradient("LSTM dx", first.x)?;
         let d = DeviceMatrix::new(stack.saved[0].dgates, rows, 4 * width);
         let w = DeviceMatrix::new(self.weights(first.w_ih)?, 4 * width, width);
         self.matmul_or_fail(MAIN, DeviceMatrix::new(dx, rows, width), [d, w])
     }
 
-    /// Gradients of a layer's weights, on side streams, and of its biases, which share theirs.
-    fn lstm_weights(&mut self, stack: &Stack, layer: usize) -> Result<(), CudaError> {
+    /// Gradients of a layer's weights, on side streams, and of its biases, which share theirs, from as many sums as are given.
+    fn lstm_weights(&mut self, stack: &Stack, layer: usize, sums: usize) -> Result<(), CudaError> {
         let (op, saved) = (stack.layers[layer], stack.saved[layer]);
         let (rows, width) = (op.batch * op.tokens, op.width);
         let d = DeviceMatrix::new(saved.dgates, rows, 4 * width);
@@ -234,8 +275,7 @@ impl Lowering<'_> {
             let out = DeviceMatrix::new(StorageBuffer::Float(self.dparam(w)?), 4 * width, width);
             self.matmul_or_fail(stream, out, [d.t(), DeviceMatrix::new(x, rows, width)])?;
         }
-        let count = op.tokens * op.batch.div_ceil(stack.tiling.rows);
-        let partials = Partials::new(saved.dbias, 0, [count, 4 * width])?;
+        let partials = Partials::new(saved.dbias, 0, [sums, 4 * width])?;
         for bias in [op.b_ih, op.b_hh] {
             self.reduce(self.dparam(bias)?, partials, 4 * width)?;
         }

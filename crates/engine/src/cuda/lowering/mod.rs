@@ -8,6 +8,7 @@ mod attention;
 mod layer_norm;
 mod linear;
 mod lstm;
+mod lstm_persistent;
 mod mlp_hopper;
 mod norm_hopper;
 mod query;
@@ -95,7 +96,7 @@ pub(crate) fn sources(
 ) -> Result<Vec<KernelSource>, CudaError> {
     let of_op = |op: &Op| match op {
         Op::Attention(op) => Some(attention::source(op, precision, graph.mode, device.shared_memory)),
-        Op::LstmLayer(op) => Some(lstm::source(op, precision, device.shared_memory)),
+        Op::LstmLayer(op) => Some(lstm::source(op, precision, device)),
         Op::QueryAttention(op) => Some(query::attention_source(op, precision)),
         Op::LstmQuery(op) => Some(Ok(query::lstm_source(op, precision))),
         Op::Linear(op) => mlp_hopper::source(op, precision, device).map(Ok),
