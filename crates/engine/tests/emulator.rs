@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use engine::cuda::{self, CudaError, Device, Precision, checks};
+use engine::cuda::{self, CudaError, Device, Precision, SampleKernel, checks};
 
 /// Set in the process of a test that has the device.
 const EMULATED: &str = "ICLAB_TEST_IS_EMULATED";
@@ -69,11 +69,18 @@ fn kernels_compute_what_the_reference_does() {
 }
 
 /// One kernel, and words one of which must be said of it; none where nothing is wrong. It has two blocks of 128 threads and writes tokens,
-/// `[2, 8, 16]`, and targets, `[2, 4]`.
+/// `[2, 8, 16]`, and targets, `[2, 4]`. `counter` is at the end of targets.
 struct Fault {
     name: &'static str,
     body: &'static str,
     said: &'static [&'static str],
+}
+
+impl Fault {
+    /// Its blocks wait for each other.
+    fn cooperative(&self) -> bool {
+        self.body.contains("_until(counter")
+    }
 }
 
 /// Of two threads the one or the other comes first.
@@ -143,7 +150,38 @@ const FAULTS: &[Fault] = &[
         body: "product<false>(tokens);",
         said: &["thread 0 has written it without a proxy fence"],
     },
+    Fault {
+        name: "no fault in blocks that wait for each other",
+        body: "if (blockIdx.x == 0) { tokens[i] = i; advance(counter); } \
+               else { wait_until(counter, 1); tokens[128 + i] = tokens[127 - i]; }",
+        said: &[],
+    },
+    Fault {
+        name: "a block that tells too early",
+        body: "if (blockIdx.x == 0) { advance(counter); tokens[i] = i; } \
+               else { wait_until(counter, 1); tokens[128 + i] = tokens[127 - i]; }",
+        said: BLOCKS_RACE,
+    },
+    Fault {
+        name: "a block that tells before all of its threads are there",
+        body: "if (blockIdx.x == 0) { tokens[i] = i; if (i == 0) release(counter); } \
+               else { wait_until(counter, 1); tokens[128 + i] = tokens[127 - i]; }",
+        said: BLOCKS_RACE,
+    },
+    Fault {
+        name: "a block whose threads do not wait for the one that does",
+        body: "if (blockIdx.x == 0) { tokens[i] = i; advance(counter); } \
+               else { if (i == 0) poll_until(counter, 1); tokens[128 + i] = tokens[127 - i]; }",
+        said: BLOCKS_RACE,
+    },
+    Fault {
+        name: "blocks that wait for ever",
+        body: "wait_until(counter, 3); advance(counter); tokens[i] = 0;",
+        said: &["threads wait for each other for ever"],
+    },
 ];
+
+const BLOCKS_RACE: &[&str] = &["of the same launch has written it", "of the same launch has read it"];
 
 /// A product of ones, of which each block writes 128 sums.
 const PRODUCT: &str = "
@@ -170,14 +208,16 @@ impl Fault {
     fn run(&self, device: &Arc<Device>) -> Result<Vec<f32>, CudaError> {
         let common = include_str!("../src/cuda/kernels/common.cuh");
         let hopper = include_str!("../src/cuda/kernels/hopper.cuh");
+        let progress = include_str!("../src/cuda/kernels/progress.cuh");
         // Of Hopper's kernels some pack bf16, which samplers, in float32, do not have.
         let source = format!(
-            "{common}\n__device__ u32 pack2(float, float) {{ return 0; }}\n{hopper}\n{PRODUCT}\n\
+            "{common}\n__device__ u32 pack2(float, float) {{ return 0; }}\n{hopper}\n{progress}\n{PRODUCT}\n\
              extern \"C\" __global__ void sample(float* tokens, float* targets, const void*, const void*) {{\n\
-             const int i = threadIdx.x;\n{}\n}}\n",
+             const int i = threadIdx.x;\nu32* counter = reinterpret_cast<u32*>(targets + 7);\n{}\n}}\n",
             self.body
         );
-        Ok(cuda::sample_once(device, (&source, 128), [2, 4, 16], 0, 16)?.0)
+        let kernel = SampleKernel { source: &source, threads: 128, cooperative: self.cooperative() };
+        Ok(cuda::sample_once(device, kernel, [2, 4, 16], 0, 16)?.0)
     }
 }
 

@@ -64,7 +64,7 @@ pub use error::CudaError;
 pub use guards::{GuardReport, Side};
 pub use query_runner::CudaQueryRunner;
 pub use runner::CudaRunner;
-pub use sampling::sample_once;
+pub use sampling::{SampleKernel, sample_once};
 pub use state_readers::StateReader;
 pub use trainer::{CudaTrainer, TABLE};
 pub use usage::{KernelUsage, known_devices, nvrtc_is_present};

@@ -10,11 +10,22 @@ use super::graph::{Launch, MAIN, Streams};
 use super::memory::DeviceMemory;
 use super::optim::{PROGRESS, ROW};
 
-/// Runs the kernel `sample` of a [`Feed::Kernel`](crate::trainer::Feed::Kernel) once, as step `step` with `dims` dimensions in use:
-/// tokens `[batch, 2·points, features]` and targets `[batch, points]`.
+/// The kernel `sample` of a [`Feed::Kernel`](crate::trainer::Feed::Kernel), with a block for each prompt.
+#[derive(Debug, Clone, Copy)]
+pub struct SampleKernel<'a> {
+    /// CUDA source.
+    pub source: &'a str,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Whether blocks wait for each other, so that all must be resident at once.
+    pub cooperative: bool,
+}
+
+/// Runs a kernel once, as step `step` with `dims` dimensions in use: tokens `[batch, 2·points, features]` and targets
+/// `[batch, points]`.
 pub fn sample_once(
     device: &Arc<Device>,
-    (source, threads): (&str, u32),
+    kernel: SampleKernel<'_>,
     [batch, points, features]: [usize; 3],
     step: u64,
     dims: u32,
@@ -30,9 +41,10 @@ pub fn sample_once(
     let progress = memory.filled("progress", &[step, step, 0])?;
     let pointers =
         [tokens.pointer(len[0])?, targets.pointer(len[1])?, row.pointer(ROW)?, progress.pointer(PROGRESS)?];
-    let kernels = device.compile(&KernelSource::sampler(Precision::Float32, source))?;
-    let grid = [batch, threads as usize];
+    let kernels = device.compile(&KernelSource::sampler(Precision::Float32, kernel.source))?;
+    let grid = [batch, kernel.threads as usize];
     let launch = Launch::new(&kernels, "sample", grid, pointers.map(Into::into).to_vec())?;
+    let launch = if kernel.cooperative { launch.cooperative() } else { launch };
     streams.enqueue(&[launch.on(MAIN)])?;
     Ok((memory.values(tokens)?, memory.values(targets)?))
 }

@@ -45,7 +45,8 @@ pub fn sampler(device: &Arc<cuda::Device>, function: &str, inputs: &str) -> Resu
         .ok_or_else(|| CudaError::Unsupported(format!("{name} has no sampling kernel")))?;
     let mut error = 0.0_f64;
     for dims in [features, 13] {
-        let kernel = (sampler.source.as_str(), sampler.threads);
+        let kernel =
+            cuda::SampleKernel { source: &sampler.source, threads: sampler.threads, cooperative: false };
         let found = cuda::sample_once(device, kernel, SHAPE, STEP, dims as u32)?;
         let task = Task::new(function, inputs, dims, points)?;
         let prompts = task.sample(Seed(5), "train", STEP * batch as u64, batch);

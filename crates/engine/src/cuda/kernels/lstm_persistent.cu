@@ -1,4 +1,4 @@
-// LSTM, all tokens of all layers in one launch, forward and backward; follows lstm_common.cuh. Needs bf16 and UNITS = 32.
+// LSTM, all tokens of all layers in one launch, forward and backward; follows lstm_common.cuh and progress.cuh. Needs bf16 and UNITS = 32.
 //
 // A block keeps the weights of its units in shared memory, and their cells in registers, while it walks through the tokens. What it
 // needs of others it waits for: h of the token before comes from all slices of its own layer, x from those of the layer below. So all
@@ -12,26 +12,6 @@
 // none is more than one ahead of another: SLICES · n are reached when all of them have finished n.
 __device__ __forceinline__ u32* counter_of(u32* progress, int layer, const CtaTile& cta) {
     return progress + layer * cta.prompt_tiles + cta.prompt_tile;
-}
-
-// A fault somewhere else must not hang the device for ever.
-#define MOST_POLLS (1u << 25)
-
-__device__ __forceinline__ void wait_until(const u32* counter, u32 reached) {
-    if (threadIdx.x == 0) {
-        u32 now = 0;
-        for (u32 polls = 0; now < reached; ++polls) {
-            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
-            if (polls == MOST_POLLS) __trap();
-        }
-    }
-    __syncthreads();
-}
-
-// What the block has written is there for whoever sees the counter.
-__device__ __forceinline__ void advance(u32* counter) {
-    __syncthreads();
-    if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(1) : "memory");
 }
 
 // The last block to end sets the counters back for the next launch; `progress` has one more of them, of blocks.

@@ -38,7 +38,8 @@ pub(crate) const LSTM: &[&str] = &[
 ];
 
 /// Follows [`LSTM`].
-pub(crate) const LSTM_PERSISTENT: &str = include_str!("lstm_persistent.cu");
+pub(crate) const LSTM_PERSISTENT: &[&str] =
+    &[include_str!("progress.cuh"), include_str!("lstm_persistent.cu")];
 
 pub(crate) const QUERY_ATTENTION: &[&str] = &[COMMON, include_str!("query_attention.cu")];
 

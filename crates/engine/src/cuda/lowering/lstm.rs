@@ -108,9 +108,11 @@ pub(super) fn source(
         ("STAGES", tiling.stages),
         ("STAGED", 1),
     ];
-    let persistent = tiling.keeping_weights(op, precision, device).map(|_| kernels::LSTM_PERSISTENT);
-    let texts: Vec<&str> = kernels::LSTM.iter().copied().chain(persistent).collect();
-    Ok(KernelSource::new("lstm", precision, &defines, &texts))
+    let persistent = match tiling.keeping_weights(op, precision, device) {
+        Some(_) => kernels::LSTM_PERSISTENT,
+        None => &[],
+    };
+    Ok(KernelSource::new("lstm", precision, &defines, &[kernels::LSTM, persistent].concat()))
 }
 
 impl Stack {
