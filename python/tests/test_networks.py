@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -148,11 +149,17 @@ def test_the_command_line_is_inside(tmp_path: Path) -> None:
 )
 def test_ctrl_c_is_heard(work: str, tmp_path: Path) -> None:
     code = f"import sys, iclab\nprint('go', flush=True)\ntry:\n    {work}\nexcept KeyboardInterrupt:\n    print('stopped')\n"
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "go\n"
-    time.sleep(1.5)
-    os.kill(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    # Where tests run in the background, Ctrl-C is ignored, and what they start would inherit that.
+    hears = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, preexec_fn=hears) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "go\n"
+            time.sleep(1.5)
+            os.kill(process.pid, signal.SIGINT)
+            said, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert said == "stopped\n"
 
 

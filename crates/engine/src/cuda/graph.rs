@@ -2,7 +2,8 @@
 //! one or captured as a CUDA graph.
 //!
 //! Gradients of weights are not needed before the optimiser: they run on side streams, where they fill the
-//! multiprocessors that the main stream leaves idle. Captured, the streams become branches of the graph.
+//! multiprocessors that the main stream leaves idle; so does the optimiser beside the next forward pass. Captured, the streams become
+//! branches of the graph.
 
 use std::sync::Arc;
 
@@ -239,9 +240,13 @@ impl Streams {
     }
 
     /// Enqueues commands.
-    pub(crate) fn enqueue(&self, commands: &[Command]) -> Result<(), CudaError> {
+    pub(crate) fn enqueue<'a>(
+        &self,
+        commands: impl IntoIterator<Item = &'a Command>,
+    ) -> Result<(), CudaError> {
         self.device.context.bind_to_thread().map_err(driver("bind the device"))?;
         let mut busy = [false; STREAMS];
+        let mut joined = false;
         for Command { stream: number, work } in commands {
             if *number != MAIN {
                 self.order(MAIN, *number)?;
@@ -250,24 +255,30 @@ impl Streams {
             let stream = &self.streams[*number];
             match work {
                 Work::Kernel(launch) => {
-                    launch.enqueue(stream, self.device.info.is_hopper() && *number == MAIN)?
+                    // Behind side streams there is more than one kernel to wait for.
+                    let pdl = self.device.info.is_hopper() && *number == MAIN && !joined;
+                    launch.enqueue(stream, pdl)?
                 }
                 Work::Matmul(matmul) => matmul.enqueue(stream, self.workspaces[*number])?,
                 // A stream without work is no part of a captured graph and must not be waited for.
                 Work::Join => {
-                    (1..STREAMS).filter(|&side| busy[side]).try_for_each(|side| self.order(side, MAIN))?
+                    (1..STREAMS).filter(|&side| busy[side]).try_for_each(|side| self.order(side, MAIN))?;
+                    busy = [false; STREAMS];
                 }
+            }
+            if *number == MAIN {
+                joined = matches!(work, Work::Join);
             }
         }
         Ok(())
     }
 
     /// Captures lists of commands, one after the other, as a CUDA graph.
-    pub(crate) fn capture(&self, lists: [&[Command]; 4]) -> Result<CudaGraph, CudaError> {
+    pub(crate) fn capture(&self, lists: &[&[Command]]) -> Result<CudaGraph, CudaError> {
         let main = &self.streams[MAIN];
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         main.begin_capture(mode).map_err(driver("begin a stream capture"))?;
-        let enqueued = lists.into_iter().try_for_each(|commands| self.enqueue(commands));
+        let enqueued = self.enqueue(lists.iter().copied().flatten());
         let graph = main.end_capture(CUgraphInstantiate_flags(0)).map_err(driver("instantiate a CUDA graph"));
         enqueued?;
         graph?.ok_or_else(|| CudaError::Unsupported("a step without work".into()))

@@ -78,7 +78,7 @@ impl CudaRunner {
     }
 
     fn captured(&self) -> Result<CudaGraph, CudaError> {
-        self.streams.capture([&[], &self.lowered.forward, &self.lowered.backward, &[]])
+        self.streams.capture(&[&self.lowered.forward, &self.lowered.backward])
     }
 
     /// Whether a step is faster than another, by the best of a few turns; most that are not are given up after two.

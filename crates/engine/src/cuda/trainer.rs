@@ -2,6 +2,9 @@
 //!
 //! The host writes the schedule of many steps into a table beforehand; a step reads its row, records loss and norm beside
 //! it, and moves on by itself. The host only synchronises when it wants to.
+//!
+//! A step begins with the update that the one before has left: the optimiser moves memory while the device would wait for prompts and
+//! for the forward pass, which need only the first of the parameters yet. After the last step of a table it runs by itself.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,9 +16,9 @@ use super::compiler::KernelSource;
 use super::device::Device;
 use super::error::{CudaError, driver};
 use super::graph::{Command, Launch, MAIN};
-use super::lowering::sources;
+use super::lowering::{Lowered, sources};
 use super::memory::DeviceMemory;
-use super::optim::{Optimiser, ROW};
+use super::optim::{Optimiser, OptimiserCommands, ROW};
 use super::runner::{CudaRunner, ParameterMemory};
 use crate::model::networks::{Mode, Network};
 use crate::model::optim::OptimiserState;
@@ -42,12 +45,30 @@ pub struct CudaTrainer {
 /// What depends on the number of points.
 struct Shape {
     points: usize,
-    /// Whether the host writes the prompts of every step.
-    fed_by_host: bool,
     runner: CudaRunner,
+    /// None for prompts of the host.
+    sampling: Vec<Command>,
+    optimiser: OptimiserCommands,
+    /// It refers to the kernels of all the commands, so that they must stay loaded.
     graph: CudaGraph,
-    /// The graph refers to its kernels, so that they must stay loaded.
-    _loaded: [Vec<Command>; 2],
+}
+
+/// A whole step as one graph.
+fn capture(
+    runner: &CudaRunner,
+    sampling: &[Command],
+    optimiser: &OptimiserCommands,
+) -> Result<CudaGraph, CudaError> {
+    let Lowered { forward, parts, backward, .. } = &runner.lowered;
+    let (join, mut updates) = ([Command::JOIN], optimiser.updates.iter());
+    let mut next_update = || updates.next().map_or(&[][..], Vec::as_slice);
+    // Each part's update runs beside the part before, the first beside sampling.
+    let mut step = vec![next_update(), sampling];
+    for part in parts {
+        step.extend([&join, next_update(), &forward[part.commands.clone()]]);
+    }
+    step.extend([&backward[..], &optimiser.end]);
+    runner.streams.capture(&step)
 }
 
 /// Rows of the schedule's table: the most steps that may be enqueued at once.
@@ -101,19 +122,18 @@ impl CudaTrainer {
         let graph = self.network.graph(self.batch, 2 * points, Mode::Train)?;
         let parameters = self.parameters.clone();
         let runner = CudaRunner::with(&device, graph, self.precision, parameters, self.stream.clone())?;
-        let before = match feed {
+        let sampling = match feed {
             Feed::Host => Vec::new(),
             Feed::Kernel { source, threads } => vec![self.sampling(&runner, source, *threads)?],
         };
-        let after =
-            self.optimiser.commands(&device, self.precision, self.parameters.at, self.parameters.len)?;
+        let reaches: Vec<usize> = runner.lowered.parts.iter().map(|part| part.reach).collect();
+        let (at, len) = (self.parameters.at, self.parameters.len);
+        let optimiser = self.optimiser.commands(&device, self.precision, at, len, &reaches)?;
         // Outside of a capture first: libraries load what they need on first use.
-        let (forward, backward) = (&runner.lowered.forward, &runner.lowered.backward);
-        runner.streams.enqueue(forward)?;
+        runner.streams.enqueue(&runner.lowered.forward)?;
         self.device.synchronize()?;
-        let fed_by_host = before.is_empty();
-        let graph = runner.streams.capture([&before, forward, backward, &after])?;
-        self.shape = Some(Shape { points, fed_by_host, runner, graph, _loaded: [before, after] });
+        let graph = capture(&runner, &sampling, &optimiser)?;
+        self.shape = Some(Shape { points, runner, sampling, optimiser, graph });
         Ok(())
     }
 
@@ -121,11 +141,9 @@ impl CudaTrainer {
     pub fn tune_in_step(&mut self) -> Result<(), CudaError> {
         let device = self.device.clone();
         let _preparing = device.preparing();
-        let Shape { runner, graph, _loaded: [before, after], .. } =
-            self.shape.as_mut().expect("prepared before");
+        let Shape { runner, sampling, optimiser, graph, .. } = self.shape.as_mut().expect("prepared before");
         runner.tune_in_step(&device)?;
-        *graph =
-            runner.streams.capture([before, &runner.lowered.forward, &runner.lowered.backward, after])?;
+        *graph = capture(runner, sampling, optimiser)?;
         Ok(())
     }
 
@@ -177,7 +195,10 @@ impl CudaTrainer {
         shape.graph.launch().map_err(driver("launch a CUDA graph"))
     }
 
+    /// Has the last step move the parameters, and reads what `asked` steps reported.
     fn collect(&mut self, asked: usize) -> Result<Vec<StepResult>, CudaError> {
+        let shape = self.shape.as_ref().expect("prepared before");
+        shape.runner.streams.enqueue(shape.optimiser.updates.iter().flatten().chain([&Command::JOIN]))?;
         let numbers = self.memory.values(self.optimiser.results.part(..2 * asked)?)?;
         let mut progress = [0; 3];
         self.memory.read(self.optimiser.progress, &mut progress)?;
@@ -254,7 +275,7 @@ impl<E: From<CudaError>> Trainer<E> for CudaTrainer {
     }
 
     fn run(&mut self, schedule: &[ScheduleRow], next: NextBatch<'_, E>) -> Result<Vec<StepResult>, E> {
-        if !self.shape.as_ref().expect("prepared before").fed_by_host {
+        if !self.shape.as_ref().expect("prepared before").sampling.is_empty() {
             return Ok(self.run_on_device(schedule)?);
         }
         let device = self.device.clone();

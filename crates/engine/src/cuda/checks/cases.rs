@@ -46,6 +46,8 @@ pub fn cases() -> Vec<Case> {
         // More than shared memory holds in training, on any device: fragments come from global memory.
         gpt2("a head of 136 over long prompts", wide, 2, 202),
         gpt2("the paper's network", Gpt2Config { layers: 3, ..Gpt2Config::default() }, 8, 82),
+        // So many parameters that they move part by part, and little else to do.
+        gpt2("short prompts", Gpt2Config { layers: 3, ..Gpt2Config::default() }, 2, 8),
         // Enough rows that every block of the MLP's kernels on Hopper has several tiles.
         gpt2("a large batch", Gpt2Config { layers: 1, ..Gpt2Config::default() }, 120, 82),
         lstm("LSTM", [64, 3], 5, 22),

@@ -22,7 +22,7 @@ pub use guards::guards;
 pub use harness::run_as_tests;
 pub use hooks::{hooks, hooks_on_cpu};
 pub use queries::{QueryCase, queries, query_cases};
-pub use training::{halts, loss_curve, muon_curve, repeatable, side_by_side};
+pub use training::{halts, loss_curve, muon_curve, part_by_part, repeatable, side_by_side};
 
 /// One comparison.
 #[derive(Debug, Clone)]
@@ -222,10 +222,11 @@ pub fn suite(precision: Precision) -> Vec<Named> {
         Named { name: format!("{name} in one launch"), ..check }
     });
     type One = fn(&Arc<Device>, Precision) -> Result<Check, CudaError>;
-    let rest: [(&str, One); 5] = [
+    let rest: [(&str, One); 6] = [
         ("loss curve of 100 steps", loss_curve),
         ("loss curve of 100 steps with Muon", muon_curve),
         ("same bits again and resumed", repeatable),
+        ("same bits part by part", part_by_part),
         ("same bits side by side", side_by_side),
         ("halts on a loss that is not finite", halts),
     ];

@@ -55,17 +55,20 @@ fn fresh(case: &Case, muon: bool) -> OptimiserState {
     optimiser
 }
 
-/// Takes steps one by one, on the prompts given.
+/// Takes steps, so many at once, on the prompts given.
 fn train(
     trainer: &mut dyn Trainer<CudaError>,
     case: &Case,
     rows: &[ScheduleRow],
+    at_once: usize,
     prompts: impl Fn(usize) -> Batch + Sync,
 ) -> Result<Vec<StepResult>> {
     trainer.prepare(case.tokens / 2, &Feed::Host)?;
+    let mut steps = 0..;
+    let mut next = || Ok(prompts(steps.next().expect("there is always another")));
     let mut results = Vec::new();
-    for (step, row) in rows.iter().enumerate() {
-        results.extend(trainer.run(&[*row], &mut || Ok(prompts(step)))?);
+    for rows in rows.chunks(at_once) {
+        results.extend(trainer.run(rows, &mut next)?);
     }
     Ok(results)
 }
@@ -89,7 +92,7 @@ fn loss_curves_apart(begin: Begin<'_>, muon: bool) -> Result<f64> {
         let (params, optimiser) = (case.network.layout().initial(&SplitMix::new(3)), fresh(&case, muon));
         let losses = |begin: Begin<'_>| -> Result<Vec<f64>> {
             let mut trainer = begin(&case, Some(1.0), &params, &optimiser)?;
-            let results = train(&mut *trainer, &case, &schedule(100), |step| case.prompts(step))?;
+            let results = train(&mut *trainer, &case, &schedule(100), 16, |step| case.prompts(step))?;
             Ok(results.iter().map(|result| f64::from(result.loss)).collect())
         };
         let apart = relative_distance(&losses(begin)?, &losses(&on_cpu)?, 0.0);
@@ -99,7 +102,8 @@ fn loss_curves_apart(begin: Begin<'_>, muon: bool) -> Result<f64> {
     Ok(error)
 }
 
-/// Same start, same bits; and the same when the second half is resumed from what was saved.
+/// Same start, same bits, whether steps are taken at once or one by one; and the same when the second half is resumed from what was
+/// saved.
 pub fn repeatable(device: &Arc<Device>, precision: Precision) -> Result<Check> {
     let cases = [("the paper's network", true), ("the paper's LSTM", false)];
     let cases = cases.map(|(name, muon)| (Case::named(name), muon));
@@ -109,19 +113,26 @@ pub fn repeatable(device: &Arc<Device>, precision: Precision) -> Result<Check> {
     Ok(Check { name: "same bits again and resumed".into(), error: f64::from(different), tolerance: 0.0 })
 }
 
-/// Of two repetitions of a training, one of them resumed halfway.
+/// The same of parameters that move beside the forward pass of the next step, unless that is taken by itself.
+pub fn part_by_part(device: &Arc<Device>, precision: Precision) -> Result<Check> {
+    let case = Case::named("short prompts");
+    let different = on_device(device, precision, |begin| trainings_that_differ(begin, &case, false))?;
+    Ok(Check { name: "same bits part by part".into(), error: f64::from(different), tolerance: 0.0 })
+}
+
+/// Of two repetitions of a training, one of them step by step, the other resumed halfway.
 fn trainings_that_differ(begin: Begin<'_>, case: &Case, muon: bool) -> Result<u8> {
     let (params, fresh) = (case.network.layout().initial(&SplitMix::new(3)), fresh(case, muon));
     let (prompts, rows) = (case.prompts(0), schedule(20));
-    let run = |params: &[f32], optimiser: &OptimiserState, rows: &[ScheduleRow]| -> Result<_> {
+    let run = |params: &[f32], optimiser: &OptimiserState, rows: &[ScheduleRow], at_once| -> Result<_> {
         let mut trainer = begin(case, None, params, optimiser)?;
-        train(&mut *trainer, case, rows, |_| prompts.clone())?;
+        train(&mut *trainer, case, rows, at_once, |_| prompts.clone())?;
         Ok((trainer.params()?.into_owned(), trainer.optimiser()?.into_owned()))
     };
-    let whole = run(&params, &fresh, &rows)?;
-    let again = run(&params, &fresh, &rows)?;
-    let (half, moments) = run(&params, &fresh, &rows[..7])?;
-    let resumed = run(&half, &moments, &rows[7..])?;
+    let whole = run(&params, &fresh, &rows, rows.len())?;
+    let again = run(&params, &fresh, &rows, 1)?;
+    let (half, moments) = run(&params, &fresh, &rows[..7], 4)?;
+    let resumed = run(&half, &moments, &rows[7..], 4)?;
     let same = |a: &(Vec<f32>, OptimiserState), b: &(Vec<f32>, OptimiserState)| {
         let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         bits(&a.0) == bits(&b.0) && bits(&a.1.mean) == bits(&b.1.mean) && a.1.step == b.1.step
@@ -141,7 +152,7 @@ fn trainings_that_disturb_each_other(begin: Begin<'_>) -> Result<u8> {
     let trained = |case: &Case| -> Result<Vec<u32>> {
         let params = case.network.layout().initial(&SplitMix::new(3));
         let mut trainer = begin(case, None, &params, &fresh(case, false))?;
-        train(&mut *trainer, case, &schedule(20), |step| case.prompts(step))?;
+        train(&mut *trainer, case, &schedule(20), 4, |step| case.prompts(step))?;
         Ok(trainer.params()?.iter().map(|value| value.to_bits()).collect())
     };
     // At once first, when matmuls may have to be timed yet.
@@ -156,23 +167,37 @@ fn trainings_that_disturb_each_other(begin: Begin<'_>) -> Result<u8> {
     Ok(different)
 }
 
-/// A loss that is not finite stops training and leaves the parameters as they were.
+/// A loss that is not finite stops training and leaves the parameters as they were before that step, though others are enqueued behind it.
 pub fn halts(device: &Arc<Device>, precision: Precision) -> Result<Check> {
     let error = on_device(device, precision, faults_of_halting)?;
     Ok(Check { name: "halts on a loss that is not finite".into(), error, tolerance: 0.0 })
 }
 
-/// 1 for a training that goes on, 1 for parameters that moved.
+/// 1 for a training that goes on, 1 for parameters that moved; by Adam alone and by Muon.
 fn faults_of_halting(begin: Begin<'_>) -> Result<f64> {
+    const FINITE: usize = 3;
     let case = &Case::named("causal softmax");
     let params = case.params();
-    let mut trainer = begin(case, None, &params, &fresh(case, true))?;
-    let mut prompts = case.prompts(0);
-    prompts.targets[1] = f32::NAN;
-    let reported = train(&mut *trainer, case, &schedule(1), |_| prompts.clone())?;
-    let stopped = trainer.done() == 0 && reported.len() == 1 && reported[0].loss.is_nan();
-    let moved = trainer.params()? != params;
-    Ok(f64::from(u8::from(!stopped) + u8::from(moved)))
+    let mut faults = 0;
+    for muon in [false, true] {
+        let run = |steps| -> Result<_> {
+            let mut trainer = begin(case, None, &params, &fresh(case, muon))?;
+            let reported = train(&mut *trainer, case, &schedule(steps), steps, |step| {
+                let mut prompts = case.prompts(step);
+                if step >= FINITE {
+                    prompts.targets[1] = f32::NAN;
+                }
+                prompts
+            })?;
+            Ok((trainer, reported))
+        };
+        let ((before, _), (halted, reported)) = (run(FINITE)?, run(FINITE + 3)?);
+        let stopped =
+            halted.done() == FINITE as u64 && reported.len() == FINITE + 1 && reported[FINITE].loss.is_nan();
+        let moved = halted.params()? != before.params()? || before.params()? == params;
+        faults += u8::from(!stopped) + u8::from(moved);
+    }
+    Ok(f64::from(faults))
 }
 
 #[cfg(test)]

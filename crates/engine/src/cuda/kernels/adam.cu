@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     if (threadIdx.x == 0) norm_partials[blockIdx.x] = total;
 }
 
-// The gradient norm, the same number in every block.
+// The gradient norm.
 __device__ __forceinline__ float grad_norm(const double* norm_partials, int count) {
     double sum = 0;
     for (int i = threadIdx.x; i < count; i += THREADS) sum += norm_partials[i];
@@ -69,9 +69,18 @@ __device__ __forceinline__ float grad_norm(const double* norm_partials, int coun
 
 __device__ __forceinline__ bool finite(float x) { return fabsf(x) <= 3.4e38f; }
 
-// Whether this step moves nothing: training has halted, or halts now.
-__device__ __forceinline__ bool halts(const Progress* progress, float norm, const float* loss) {
-    return progress->halted || !finite(norm) || !finite(*loss);
+// Whether the step before has left gradients: parameters move by them at the start of the next step, or after the last of a table.
+__device__ __forceinline__ bool is_pending(const Progress* progress) {
+    return !progress->halted && progress->step > progress->first;
+}
+
+// The row of the schedule for them, and their norm.
+__device__ __forceinline__ const ScheduleRow& pending_row(const Progress* progress, const ScheduleRow* rows) {
+    return rows[progress->step - 1 - progress->first];
+}
+
+__device__ __forceinline__ float pending_norm(const Progress* progress, const float2* results) {
+    return results[progress->step - 1 - progress->first].y;
 }
 
 // What gradients of this norm are multiplied with; clip 0: nothing is clipped.
@@ -79,39 +88,36 @@ __device__ __forceinline__ float clip_factor(float clip, float norm) {
     return clip > 0 ? fminf(clip / (norm + 1e-6f), 1.0f) : 1.0f;
 }
 
-// One Adam step; `rounded` receives the weights as the matmuls read them.
+// One Adam step of a chunk for each block; `rounded` receives the weights as the matmuls read them.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    adam(const Chunk* chunks, u64 chunk_count, float* params, storage_t* rounded, float* mean, float* square,
-         const float* grads, const double* norm_partials, int partial_count, const float* loss, const ScheduleRow* rows,
-         const Progress* progress, float clip, float beta1, float beta2, float epsilon) {
-    const float norm = grad_norm(norm_partials, partial_count);
-    if (halts(progress, norm, loss)) return;
-    const ScheduleRow row = rows[progress->step - progress->first];
-    const float factor = clip_factor(clip, norm);
-    for (u64 n = blockIdx.x; n < chunk_count; n += gridDim.x) {
-        const Chunk chunk = chunks[n];
-        if (4 * threadIdx.x >= chunk.count) continue;
-        // The buffers are rounded up to whole vectors; their spare values stay 0.
-        const u64 i = chunk.first + 4 * threadIdx.x;
-        float4 p4 = load4(params + i), m4 = load4(mean + i), v4 = load4(square + i), g4 = load4(grads + i);
-        float *p = &p4.x, *m = &m4.x, *v = &v4.x, *g = &g4.x;
+    adam(const Chunk* chunks, float* params, storage_t* rounded, float* mean, float* square, const float* grads,
+         const float2* results, const ScheduleRow* rows, const Progress* progress, float clip, float beta1, float beta2,
+         float epsilon) {
+    const Chunk chunk = chunks[blockIdx.x];
+    if (4 * threadIdx.x >= chunk.count || !is_pending(progress)) return;
+    // The buffers are rounded up to whole vectors; their spare values stay 0.
+    const u64 i = chunk.first + 4 * threadIdx.x;
+    float4 p4 = load4(params + i), m4 = load4(mean + i), v4 = load4(square + i), g4 = load4(grads + i);
+    float *p = &p4.x, *m = &m4.x, *v = &v4.x, *g = &g4.x;
+    const ScheduleRow row = pending_row(progress, rows);
+    const float factor = clip_factor(clip, pending_norm(progress, results));
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const float d = g[k] * factor;
-            m[k] += (1.0f - beta1) * (d - m[k]);
-            v[k] = beta2 * v[k] + (1.0f - beta2) * d * d;
-            p[k] -= row.rate * m[k] / (sqrtf(v[k]) * row.root_correction + epsilon);
-        }
-        store4(params + i, p4);
-        store4(mean + i, m4);
-        store4(square + i, v4);
-        if (rounded) store4(rounded + i, p4);
+    for (int k = 0; k < 4; ++k) {
+        const float d = g[k] * factor;
+        m[k] += (1.0f - beta1) * (d - m[k]);
+        v[k] = beta2 * v[k] + (1.0f - beta2) * d * d;
+        p[k] -= row.rate * m[k] / (sqrtf(v[k]) * row.root_correction + epsilon);
     }
+    store4(params + i, p4);
+    store4(mean + i, m4);
+    store4(square + i, v4);
+    if (rounded) store4(rounded + i, p4);
 }
 
-// Records loss and norm of the step and moves on to the next, or halts.
+// Records loss and norm of the step and moves on to the next, or halts: then nothing moves any more.
 extern "C" __global__ void __launch_bounds__(THREADS)
     advance(Progress* progress, float2* results, const float* loss, const double* norm_partials, int partial_count) {
+    pdl_wait();
     const float norm = grad_norm(norm_partials, partial_count);
     if (threadIdx.x != 0 || progress->halted) return;
     results[progress->step - progress->first] = make_float2(*loss, norm);

@@ -122,7 +122,7 @@ __device__ __forceinline__ void gemm_rows(const TileSchedule& schedule, const st
         load_b_tile_kn(b_tile, w, blockIdx.x % TILES_N * TILE_N);
     else
         load_b_tile_nk(b_tile, w, blockIdx.x % TILES_N * TILE_N);
-    // The weights were written by the step before, so that only x has to be waited for.
+    // The weights were there before the kernel ahead began, so that only x has to be waited for.
     pdl_wait();
     int at = schedule.consumer, t = schedule.first_tile;
     load_a_tile(a_tiles + at * A_BYTES, x, schedule.tile(t) * TILE_M, rows);

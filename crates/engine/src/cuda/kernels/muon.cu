@@ -23,11 +23,9 @@ __device__ __forceinline__ u64 flat_index(const MatrixBlock& block, int i) {
 // stacked = Nesterov momentum; squares[slice] = the slice's sum of squares
 extern "C" __global__ void __launch_bounds__(THREADS)
     muon_momentum(const MatrixBlock* table, float* mean, storage_t* stacked, float* squares, const float* grads,
-                  const double* norm_partials, int partial_count, const float* loss, const Progress* progress,
-                  float clip, float momentum) {
-    const float norm = grad_norm(norm_partials, partial_count);
-    if (halts(progress, norm, loss)) return;
-    const float factor = clip_factor(clip, norm);
+                  const float2* results, const Progress* progress, float clip, float momentum) {
+    if (!is_pending(progress)) return;
+    const float factor = clip_factor(clip, pending_norm(progress, results));
     float sum = 0;
     FOR_EACH_VECTOR(block, i) {
         const u64 at = flat_index(block, i);
@@ -68,11 +66,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // params −= rate · scale · stacked
 extern "C" __global__ void __launch_bounds__(THREADS)
-    muon_update(const MatrixBlock* table, float* params, storage_t* rounded, const storage_t* stacked,
-                const double* norm_partials, int partial_count, const float* loss, const ScheduleRow* rows, const Progress* progress) {
-    const float norm = grad_norm(norm_partials, partial_count);
-    if (halts(progress, norm, loss)) return;
-    const float plain_rate = rows[progress->step - progress->first].plain_rate;
+    muon_update(const MatrixBlock* table, float* params, storage_t* rounded, const storage_t* stacked, const ScheduleRow* rows,
+                const Progress* progress) {
+    if (!is_pending(progress)) return;
+    const float plain_rate = pending_row(progress, rows).plain_rate;
     FOR_EACH_VECTOR(block, i) {
         const u64 at = flat_index(block, i);
         const float rate = plain_rate * block.scale;

@@ -67,7 +67,7 @@ struct Copies {
 
     // Those that fill all stages.
     __device__ __forceinline__ void begin() const {
-        // The weights were written by the step before, so that only x has to be waited for.
+        // The weights were there before the kernel ahead began, so that only x has to be waited for.
         for (int step = 0; step < min(STAGES, STEPS); ++step) of_w(step);
         pdl_wait();
         for (int step = 0; step < min(STAGES, STEPS); ++step) of_x(step);

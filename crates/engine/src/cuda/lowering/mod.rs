@@ -11,6 +11,7 @@ mod lstm;
 mod lstm_persistent;
 mod mlp_hopper;
 mod norm_hopper;
+mod parts;
 mod query;
 mod read_in;
 mod read_out;
@@ -35,6 +36,7 @@ use crate::model::ops::Op;
 use crate::model::parameters::Param;
 use crate::model::plan::{Mode, Var};
 use lstm::Stack;
+pub(crate) use parts::ForwardPart;
 pub(crate) use query::PrefixBuffers;
 use reduce::{Partials, Reduction};
 use stacks::Stacks;
@@ -61,6 +63,8 @@ pub(crate) struct Lowered {
     pub forward: Vec<Command>,
     /// By operation of the plan: the first of its commands in `forward`; and at last their number.
     pub starts: Vec<usize>,
+    /// All of `forward`, cut for the optimiser.
+    pub parts: Vec<ForwardPart>,
     /// Empty in inference. Leaves gradients and the loss complete on the main stream.
     pub backward: Vec<Command>,
     /// By variable.
@@ -167,7 +171,8 @@ pub(crate) fn lower(
         lowering.commands.push(Command::JOIN);
     }
     let Lowering { commands: backward, values, memory, kernels, .. } = lowering;
-    Ok(Lowered { forward, starts, backward, values, memory, kernels })
+    let parts = parts::parts(graph, &starts);
+    Ok(Lowered { forward, starts, parts, backward, values, memory, kernels })
 }
 
 struct Lowering<'a> {

@@ -88,6 +88,14 @@ impl Linear {
         plan.push(Op::Linear(Self { x, w, b, transposed, epilogue, trains, out, rows, inner, outer }));
     }
 
+    pub(super) fn params(&self) -> Vec<Param> {
+        let table = match self.epilogue {
+            Epilogue::Positions { table, .. } | Epilogue::QueryPosition { table } => Some(table),
+            Epilogue::None | Epilogue::Add(_) | Epilogue::Activate { .. } => None,
+        };
+        [self.w, self.b].into_iter().chain(table).collect()
+    }
+
     pub(super) fn weight(&self) -> WeightMatrix {
         let &Self { w, inner, outer, transposed, .. } = self;
         WeightMatrix { param: w, inner, outer, transposed }

@@ -73,6 +73,10 @@ impl LstmLayer {
         op
     }
 
+    pub(super) fn params(&self) -> [Param; 4] {
+        [self.w_ih, self.w_hh, self.b_ih, self.b_hh]
+    }
+
     pub(super) fn weights(&self) -> [WeightMatrix; 2] {
         let matrix = |(param, inner)| WeightMatrix { param, inner, outer: 4 * self.width, transposed: true };
         [(self.w_ih, self.inner), (self.w_hh, self.width)].map(matrix)

@@ -99,6 +99,18 @@ impl Op {
         }
     }
 
+    /// The parameters that it reads.
+    pub(crate) fn params(&self) -> Vec<Param> {
+        match self {
+            Op::Linear(op) => op.params(),
+            Op::LayerNorm(op) => vec![op.gain, op.bias],
+            Op::LstmLayer(op) | Op::LstmQuery(LstmQuery { prefix: op, .. }) => op.params().to_vec(),
+            Op::ReadOut(op) => vec![op.w, op.bias],
+            Op::Attention(_) | Op::QueryAttention(_) | Op::SuffixAttention(_) => Vec::new(),
+            Op::Pick(_) | Op::MeanSquare(_) => Vec::new(),
+        }
+    }
+
     /// The weight matrices that rows are multiplied by.
     pub(crate) fn weights(&self) -> Vec<WeightMatrix> {
         match self {
