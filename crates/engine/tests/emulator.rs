@@ -51,6 +51,7 @@ fn kernels_compute_what_the_reference_does() {
         "the paper's network",
         "LSTM",
         "LSTM in one launch",
+        "same bits part by part",
         "one query, heads of 24",
         "activations read and patched",
     ];
