@@ -258,6 +258,12 @@ int cuStreamCreate(Stream** stream, unsigned) {
     *stream = new Stream;
     return SUCCESS;
 }
+int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+    *least = 0, *greatest = -5;
+    return SUCCESS;
+}
+// Branches come in random orders, whatever their priority.
+int cuStreamCreateWithPriority(Stream** stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
 int cuStreamDestroy_v2(Stream* stream) {
     delete stream;
     return SUCCESS;

@@ -175,6 +175,16 @@ impl Device {
         self.context.new_stream().map_err(failed("create a stream"))
     }
 
+    /// A stream of its own, whose blocks go ahead of those of other streams that wait for a multiprocessor.
+    pub(crate) fn urgent_stream(&self) -> Result<Arc<CudaStream>, CudaError> {
+        self.context.bind_to_thread().map_err(failed("bind the device"))?;
+        let stream = || {
+            let (_least, greatest) = driver::result::stream::get_priority_range()?;
+            self.context.new_stream_with_priority(greatest)
+        };
+        stream().map_err(failed("create a stream"))
+    }
+
     /// One network is prepared at a time: what is autotuned then must be the same for all of them, and a stream capture
     /// tolerates no synchronisation of the whole device beside it.
     pub(crate) fn preparing(&self) -> Preparing<'_> {

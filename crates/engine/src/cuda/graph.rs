@@ -2,8 +2,8 @@
 //! one or captured as a CUDA graph.
 //!
 //! Gradients of weights are not needed before the optimiser: they run on side streams, where they fill the
-//! multiprocessors that the main stream leaves idle; so does the optimiser beside the next forward pass. Captured, the streams become
-//! branches of the graph.
+//! multiprocessors that the main stream leaves idle; so does the optimiser beside the next forward pass. Blocks of the main stream go
+//! first. Captured, the streams become branches of the graph.
 
 use std::sync::Arc;
 
@@ -279,7 +279,9 @@ impl Streams {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         main.begin_capture(mode).map_err(driver("begin a stream capture"))?;
         let enqueued = self.enqueue(lists.iter().copied().flatten());
-        let graph = main.end_capture(CUgraphInstantiate_flags(0)).map_err(driver("instantiate a CUDA graph"));
+        // Kernels keep the priority of the stream that they were captured on.
+        let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+        let graph = main.end_capture(flags).map_err(driver("instantiate a CUDA graph"));
         enqueued?;
         graph?.ok_or_else(|| CudaError::Unsupported("a step without work".into()))
     }

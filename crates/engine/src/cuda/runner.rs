@@ -84,7 +84,7 @@ impl CudaRunner {
         mode: Mode,
     ) -> Result<CudaRunner, CudaError> {
         let _preparing = device.preparing();
-        let stream = device.stream()?;
+        let stream = device.urgent_stream()?;
         let parameters = Arc::new(ParameterMemory::new(device, &stream, precision, network.layout().len())?);
         Self::with(device, network.graph(batch, tokens, mode)?, precision, parameters, stream)
     }

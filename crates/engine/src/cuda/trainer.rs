@@ -93,7 +93,7 @@ impl CudaTrainer {
         adam: &OptimiserState,
     ) -> Result<CudaTrainer, CudaError> {
         let _preparing = device.preparing();
-        let stream = device.stream()?;
+        let stream = device.urgent_stream()?;
         let parameters = Arc::new(ParameterMemory::new(device, &stream, precision, network.layout().len())?);
         parameters.set(params)?;
         let mut memory = DeviceMemory::new(device, stream.clone());
