@@ -29,6 +29,7 @@
 
 pub mod cpu;
 pub mod cuda;
+pub mod deviation;
 pub mod error;
 pub mod hash;
 pub mod host;

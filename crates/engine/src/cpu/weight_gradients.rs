@@ -132,6 +132,7 @@ fn gradient_rows(rows: usize, products: usize, target: usize) -> usize {
 mod tests {
     use super::*;
     use crate::cpu::gemm::general::matmul;
+    use crate::deviation::worst;
     use crate::model::parameters::{RandomSource, SplitMix};
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
                 for row in dout.data.chunks_exact(outer) {
                     b.of_mut(&mut expected).iter_mut().zip(row).for_each(|(sum, d)| *sum += d);
                 }
-                let error = found.iter().zip(&expected).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+                let error = worst(found.iter().zip(&expected).map(|(a, b)| (a - b).abs()));
                 assert!(error < 1e-4, "{inner} × {outer}, transposed {transposed}: off by {error}");
             }
         }

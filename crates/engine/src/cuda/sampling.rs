@@ -21,6 +21,9 @@ pub struct SampleKernel<'a> {
     pub cooperative: bool,
 }
 
+/// Rows of the schedule's table before the one that is read.
+const ROWS_AHEAD: usize = 4;
+
 /// Runs a kernel once, as step `step` with `dims` dimensions in use: tokens `[batch, 2·points, features]` and targets
 /// `[batch, points]`.
 pub fn sample_once(
@@ -35,12 +38,17 @@ pub fn sample_once(
     let mut memory = DeviceMemory::new(device, stream.clone());
     let streams = Streams::new(device, stream, &mut memory)?;
     let len = [batch * 2 * points * features, batch * points];
-    let tokens = memory.zeros::<f32>("tokens", len[0])?;
+    // What a kernel leaves out is seen, even where it should have written a zero.
+    let tokens = memory.filled("tokens", &vec![f32::NAN; len[0]])?;
     let targets = memory.zeros::<f32>("targets", len[1])?;
-    let row = memory.filled("schedule", &[0, 0, dims, 0])?;
-    let progress = memory.filled("progress", &[step, step, 0])?;
-    let pointers =
-        [tokens.pointer(len[0])?, targets.pointer(len[1])?, row.pointer(ROW)?, progress.pointer(PROGRESS)?];
+    // The table begins some steps before.
+    let ahead = step.min(ROWS_AHEAD as u64);
+    let mut table = vec![u32::MAX; ROW * (ahead as usize + 1)];
+    table[ROW * ahead as usize + 2] = dims;
+    let rows = memory.filled("schedule", &table)?;
+    let progress = memory.filled("progress", &[step, step - ahead, 0])?;
+    let (rows, progress) = (rows.pointer(table.len())?, progress.pointer(PROGRESS)?);
+    let pointers = [tokens.pointer(len[0])?, targets.pointer(len[1])?, rows, progress];
     let kernels = device.compile(&KernelSource::sampler(Precision::Float32, kernel.source))?;
     let grid = [batch, kernel.threads as usize];
     let launch = Launch::new(&kernels, "sample", grid, pointers.map(Into::into).to_vec())?;

@@ -1,6 +1,7 @@
 //! Helpers shared by the tests.
 #![allow(dead_code)]
 
+use engine::deviation::worst;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -64,7 +65,7 @@ pub fn rough_params(network: &Network) -> Vec<f32> {
 pub fn relative(found: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(found.len(), expected.len());
     let largest = expected.iter().fold(1e-12f32, |m, e| m.max(e.abs()));
-    found.iter().zip(expected).fold(0.0f32, |m, (f, e)| m.max((f - e).abs())) / largest
+    worst(found.iter().zip(expected).map(|(f, e)| (f - e).abs())) as f32 / largest
 }
 
 /// The tensors of a golden file by `scripts/golden/make.py`.

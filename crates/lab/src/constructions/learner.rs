@@ -1,5 +1,6 @@
 //! A construction as a learner: its steps are the iterations of the algorithm it claims to be.
 
+use engine::deviation::worst;
 use std::sync::Arc;
 
 use ndarray::{Array2, Array3, Array4, ArrayView1, s};
@@ -195,8 +196,7 @@ impl Learner for Constructed {
 /// to the root mean square of the algorithm's predictions. NaN where either is not finite.
 pub fn deviations(found: &Array2<f64>, right: &Array2<f64>) -> Vec<f64> {
     let deviation = |found: ArrayView1<f64>, right: ArrayView1<f64>| {
-        let worst = found.iter().zip(right).map(|(a, b)| (a - b).abs());
-        let worst = worst.fold(0.0, |m: f64, v| if v.is_nan() { v } else { m.max(v) });
+        let worst = worst(found.iter().zip(right).map(|(a, b)| (a - b).abs()));
         let scale = (right.iter().map(|v| v * v).sum::<f64>() / right.len() as f64).sqrt();
         if worst == 0.0 { 0.0 } else { worst / scale }
     };

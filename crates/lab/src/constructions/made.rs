@@ -1,6 +1,7 @@
 //! From a wish to weights that were compared with the algorithm they claim to be: a step that converges on the prompts,
 //! the weights, how far they are from the algorithm, and a README that says so.
 
+use engine::deviation::worst;
 use ndarray::s;
 use serde_json::{Value, json};
 
@@ -101,8 +102,7 @@ fn largest_deviation(construction: &Construction, prompts: &Prompts) -> Result<(
     let questions = Questions { prompts: prompts.clone(), lengths: vec![t], queries };
     let right = solvers::build(&solver)?.answers(&questions, &steps)?;
     let all = deviations(&found, &right.slice(s![.., .., 0, 0]).to_owned());
-    let worst = all.iter().fold(0.0, |m: f64, v| if v.is_nan() { f64::INFINITY } else { m.max(*v) });
-    Ok((solver, worst))
+    Ok((solver, worst(all)))
 }
 
 /// A deviation for people.

@@ -1,5 +1,6 @@
 //! Two measurements of the same claims, beside one another: on two devices, by two versions, on two machines.
 
+use engine::deviation::worst;
 use serde::Serialize;
 
 use super::{Claim, Findings, Table, Verdict};
@@ -52,7 +53,7 @@ impl ClaimDifference {
     fn new(id: &str, pair: [Option<&Claim>; 2]) -> ClaimDifference {
         let (largest, differs) = match pair.map(|claim| claim.map(of_claim)) {
             [Some((a, a_verdicts)), Some((b, b_verdicts))] if a.len() == b.len() => {
-                let largest = a.iter().zip(&b).map(|(a, b)| apart(*a, *b)).fold(0.0, f64::max);
+                let largest = worst(a.iter().zip(&b).map(|(a, b)| apart(*a, *b)));
                 (largest, a_verdicts != b_verdicts)
             }
             // in one of them alone, or with an interval in one of them alone

@@ -1,6 +1,7 @@
 //! Checks that training on a CUDA device is training on the CPU: the same prompts, the same curriculum, runs that go on
 //! with the same bits. The engine's own checks (`engine::cuda::checks`) are about networks alone.
 
+use engine::deviation::worst;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub fn sampler(device: &Arc<cuda::Device>, function: &str, inputs: &str) -> Resu
     let name = format!("{function} of {inputs}");
     let sampler = checked_sampler(function, inputs)?
         .ok_or_else(|| CudaError::Unsupported(format!("{name} has no sampling kernel")))?;
-    let mut error = 0.0_f64;
+    let mut error = 0.0;
     for dims in [features, 13] {
         let kernel =
             cuda::SampleKernel { source: &sampler.source, threads: sampler.threads, cooperative: false };
@@ -53,10 +54,8 @@ pub fn sampler(device: &Arc<cuda::Device>, function: &str, inputs: &str) -> Resu
         let targets: Vec<f32> = prompts.ys.iter().map(|y| *y as f32).collect();
         for (found, expected) in [(found.0, tokens(&prompts, features)), (found.1, targets)] {
             let largest = expected.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
-            for (a, b) in found.iter().zip(&expected) {
-                let apart = f64::from((a - b).abs() / largest);
-                error = if apart.is_nan() { f64::NAN } else { error.max(apart) };
-            }
+            let apart = found.iter().zip(&expected).map(|(a, b)| (a - b).abs() / largest);
+            error = worst(apart.map(f64::from).chain([error]));
         }
     }
     Ok(Check { name, error, tolerance: SAMPLED })

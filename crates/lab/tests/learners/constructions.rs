@@ -1,5 +1,6 @@
 //! Constructions are the algorithms they claim to be, in the layers and widths they claim.
 
+use engine::deviation;
 use lab::constructions::{
     Constructed, Construction, Misprints, Recipe, Start, Variant, build, build_rls, build_with, deviations,
     label_bound, step_limit,
@@ -50,10 +51,7 @@ fn worst(construction: Construction, prompts: &Prompts) -> (f64, f64) {
     let learner = Constructed::new("constructed", construction);
     let found = learner.after_pairs(prompts, t, &steps).unwrap();
     let all = deviations(&found, &right(&learner, prompts, t, &steps));
-    let fold = |start: f64, pick: fn(f64, f64) -> f64| {
-        all.iter().fold(start, |m, v| if v.is_nan() { f64::NAN } else { pick(m, *v) })
-    };
-    (fold(f64::INFINITY, f64::min), fold(0.0, f64::max))
+    (all.iter().copied().fold(f64::INFINITY, f64::min), deviation::worst(all))
 }
 
 /// Calls `check(d, n, κ, prompts)` over the grid of the acceptance table.

@@ -1,5 +1,6 @@
 //! Properties of any learner, and small networks to have them.
 
+use engine::deviation::worst;
 use engine::model::networks::{Gpt2Config, LstmConfig, Mode, Network};
 use lab::networks::experiment::Experiment;
 use lab::networks::{Weights, tokens};
@@ -8,8 +9,7 @@ use ndarray::{Array3, s};
 
 /// Largest |a − b|; NaN where either is.
 pub fn largest<'a>(a: impl IntoIterator<Item = &'a f64>, b: impl IntoIterator<Item = &'a f64>) -> f64 {
-    let off = a.into_iter().zip(b).map(|(a, b)| (a - b).abs());
-    off.fold(0.0, |m: f64, v| if v.is_nan() { v } else { m.max(v) })
+    worst(a.into_iter().zip(b).map(|(a, b)| (a - b).abs()))
 }
 
 /// Prompts whose labels from t on, and whose inputs after t, are others.

@@ -105,6 +105,7 @@ impl Product<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deviation::worst;
     use crate::model::parameters::{RandomSource, SplitMix};
 
     #[test]
@@ -125,7 +126,7 @@ mod tests {
                     let (mut small, mut general) = (start.clone(), start.clone());
                     small_matmul(&mut small, 51, accumulate, a, b);
                     matmul(&mut general, 51, accumulate, a, b);
-                    let error = small.iter().zip(&general).fold(0.0f32, |m, (s, g)| m.max((s - g).abs()));
+                    let error = worst(small.iter().zip(&general).map(|(s, g)| (s - g).abs()));
                     assert!(error < 1e-5, "{rows} × {inner} × {cols}: off by {error}");
                 }
             }

@@ -1,5 +1,6 @@
 use super::{PackedB, add_outer_products, product};
 use crate::cpu::gemm::general::{Accumulate, Mat, matmul};
+use crate::deviation::worst;
 use crate::model::parameters::{RandomSource, SplitMix};
 
 fn numbers(stream: &str, n: usize) -> Vec<f32> {
@@ -8,7 +9,7 @@ fn numbers(stream: &str, n: usize) -> Vec<f32> {
 }
 
 fn assert_close(a: &[f32], b: &[f32], what: &str) {
-    let error = a.iter().zip(b).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+    let error = worst(a.iter().zip(b).map(|(a, b)| (a - b).abs()));
     assert!(error < 2e-4, "{what}: off by {error}");
 }
 

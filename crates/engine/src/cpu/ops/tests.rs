@@ -5,6 +5,7 @@ use crate::cpu::forward::ForwardPass;
 use crate::cpu::packed_weights::PackedWeights;
 use crate::cpu::schedule::Schedule;
 use crate::cpu::workspace::Buffers;
+use crate::deviation::worst;
 use crate::model::ops::{
     Activation, Attention, AttentionKind, Epilogue, LayerNorm, Linear, LstmLayer, Mask, MeanSquare, Op, Pick,
     ReadOut, Weighting,
@@ -244,7 +245,7 @@ fn lstm_layer_after_a_read_in() {
         };
         trial(false).check(&format!("LSTM layer after a read-in, transposed {transposed}"));
         let [short, long] = [false, true].map(|wants_grad| trial(wants_grad).gradients().0);
-        let error = short.iter().zip(&long).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
+        let error = worst(short.iter().zip(&long).map(|(a, b)| (a - b).abs()));
         assert!(error < 1e-6, "transposed {transposed}: off by {error}");
     }
 }

@@ -1,7 +1,14 @@
-//! The kernel against [`Task::sample`], without a device: `host.cpp` runs it on the CPU.
+//! The kernel against [`Task::sample`], on a device in software.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+#[path = "../../../../engine/tests/emulated/mod.rs"]
+mod emulated;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use emulated::{Emulated, emulated};
+use engine::cuda::{self, Device, KernelSource, Precision, SampleKernel};
+use engine::deviation::worst;
 
 use super::*;
 use crate::data::functions::FUNCTIONS;
@@ -11,7 +18,6 @@ use crate::parallel;
 
 const SEED: Seed = Seed(5);
 const STEP: u64 = 3_000_000_001; // its prompts have numbers of more than 32 bits
-const FIRST: u64 = STEP - 4;
 const BATCH: usize = 3;
 
 /// A task, and the dimensions in use that are tried.
@@ -45,40 +51,33 @@ impl Case {
         constants.source().unwrap_or_else(|| panic!("{} of {} has no sampler", self.function, self.inputs))
     }
 
+    fn name(&self) -> String {
+        format!("{} of {}, {} points", self.function, self.inputs, self.points)
+    }
+
+    fn kernel(&self) -> KernelSource {
+        KernelSource::sampler(Precision::Float32, &self.source())
+    }
+
     /// Largest difference of tokens and of targets, relative to the largest of each, and how many of the numbers
     /// differ at all.
-    fn disagreement(&self, program: &Path) -> (f64, usize) {
-        let output = program.with_extension("out");
-        let run = Command::new(program)
-            .arg(&output)
-            .args([STEP, FIRST].map(|n| n.to_string()))
-            .args(self.dims.iter().map(|d| d.to_string()))
-            .output()
-            .unwrap();
-        assert!(run.status.success(), "{}: {run:?}", self.function);
-        let bytes = std::fs::read(&output).unwrap();
-        let floats: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-        let (targets, per_launch) = (BATCH * self.points, BATCH * self.points * (2 * self.features + 1));
-        assert_eq!(floats.len(), 2 * per_launch * self.dims.len());
-        let (mut worst, mut different) = (0.0_f64, 0);
-        for (orders, &dims) in floats.chunks_exact(2 * per_launch).zip(self.dims) {
-            let (ascending, descending) = orders.split_at(per_launch);
-            let same = ascending.iter().zip(descending).all(|(a, b)| a.to_bits() == b.to_bits());
-            assert!(same, "{} of {}: a barrier is missing", self.function, self.inputs);
+    fn disagreement(&self, device: &Arc<Device>) -> (f64, usize) {
+        let (source, threads) = (self.source(), self.threads as u32);
+        let kernel = SampleKernel { source: &source, threads, cooperative: false };
+        let (mut error, mut different) = (0.0, 0);
+        for &dims in self.dims {
+            let shape = [BATCH, self.points, self.features];
+            let found = cuda::sample_once(device, kernel, shape, STEP, dims as u32).unwrap();
             let prompts = self.task(dims).sample(SEED, "train", STEP * BATCH as u64, BATCH);
             let labels: Vec<f32> = prompts.ys.iter().map(|y| *y as f32).collect();
-            let (device_tokens, device_labels) = ascending.split_at(per_launch - targets);
-            for (device, host) in [(device_tokens, tokens(&prompts, self.features)), (device_labels, labels)]
-            {
-                assert!(device.iter().all(|v| v.is_finite()), "{}: not all is written", self.function);
-                let largest = host.iter().fold(0.0_f64, |m, v| m.max(f64::from(v.abs())));
-                for (a, b) in device.iter().zip(&host) {
-                    worst = worst.max((f64::from(*a) - f64::from(*b)).abs() / largest);
-                    different += usize::from(a != b);
-                }
+            for (device, host) in [(found.0, tokens(&prompts, self.features)), (found.1, labels)] {
+                let largest = host.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
+                let pairs = || device.iter().zip(&host);
+                error = worst(pairs().map(|(a, b)| f64::from((a - b).abs() / largest)).chain([error]));
+                different += pairs().filter(|(a, b)| a != b).count();
             }
         }
-        (worst, different)
+        (error, different)
     }
 }
 
@@ -120,82 +119,32 @@ fn every_row_can_be_sampled_on_a_device() {
 
 #[test]
 fn devices_draw_what_the_cpu_draws() {
-    let compiler = ["c++", "g++", "clang++"].into_iter().find(|c| runs(c));
-    let Some(compiler) = compiler.filter(|_| cfg!(target_os = "linux")) else {
-        eprintln!("skipped: needs a C++ compiler on Linux");
-        return;
+    let device = match emulated("data::sampling::tests::devices_draw_what_the_cpu_draws") {
+        Emulated::Device(device) => device,
+        Emulated::Said(said) => return print!("{said}"),
+        Emulated::Skipped => return,
     };
-    let folder = Folder::new("host");
-    std::fs::write(folder.0.join("host.cpp"), include_str!("host.cpp")).unwrap();
+    let cases = cases();
+    device.precompile(cases.iter().map(Case::kernel));
+    for case in cases {
+        let (error, different) = case.disagreement(&device);
+        println!("{}: {error:.1e}, {different} floats differ", case.name());
+        assert!(error <= 1e-6, "{}: {error}", case.name());
+    }
+}
+
+#[test]
+fn nvidias_compiler_takes_every_kernel() {
+    if !cuda::nvrtc_is_present() {
+        let _ = writeln!(std::io::stderr(), "skipped: no NVRTC (scripts/install-nvrtc installs it)");
+        return;
+    }
+    let device = cuda::known_devices().into_iter().find(|device| device.name == "H200").unwrap();
     let cases = cases();
     parallel::map(cases.len(), |i| {
-        let case = &cases[i];
-        let own = folder.0.join(i.to_string());
-        std::fs::create_dir(&own).unwrap();
-        std::fs::write(own.join("source.cu"), case.source()).unwrap();
-        let program = own.join("program");
-        succeed(
-            Command::new(compiler)
-                .args(["-std=c++17", "-O1", "-I"])
-                .arg(&own)
-                .arg("-o")
-                .arg(&program)
-                .arg(folder.0.join("host.cpp")),
-        );
-        let (worst, different) = case.disagreement(&program);
-        let name = format!("{} of {}", case.function, case.inputs);
-        println!("{name}: {worst:.1e}, {different} floats differ");
-        assert!(worst <= 1e-6, "{name}: {worst}");
+        let usage =
+            cases[i].kernel().usage(&device).unwrap_or_else(|error| panic!("{}: {error}", cases[i].name()));
+        assert!(usage.iter().map(|kernel| kernel.name.as_str()).eq(["sample"]), "{}", cases[i].name());
+        println!("{}: {} registers, {} bytes spilled", cases[i].name(), usage[0].registers, usage[0].spills);
     });
-}
-
-/// Set `ICLAB_NVCC` to a CUDA compiler to see that it accepts the kernel, and what the kernel needs of a device.
-#[test]
-fn nvcc_has_nothing_to_say() {
-    let Some(nvcc) = std::env::var_os("ICLAB_NVCC") else {
-        eprintln!("skipped: ICLAB_NVCC does not name a CUDA compiler");
-        return;
-    };
-    let folder = Folder::new("nvcc");
-    for (i, case) in cases().iter().enumerate() {
-        let source = folder.0.join(format!("{i}.cu"));
-        std::fs::write(&source, case.source()).unwrap();
-        let said = succeed(
-            Command::new(&nvcc)
-                .args(["-std=c++17", "-arch=sm_90", "-Werror=all-warnings", "-Xptxas=-v", "-cubin", "-o"])
-                .arg(source.with_extension("cubin"))
-                .arg(&source),
-        );
-        println!("{} of {}, {} points", case.function, case.inputs, case.points);
-        said.lines().filter(|l| l.contains("registers") || l.contains("spill")).for_each(|l| println!("{l}"));
-    }
-}
-
-/// A folder that goes when its test does.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("iclab-sampling-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn runs(compiler: &str) -> bool {
-    Command::new(compiler).arg("--version").output().is_ok_and(|o| o.status.success())
-}
-
-/// What a command says; it must succeed.
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "{command:?}: {said}");
-    said
 }

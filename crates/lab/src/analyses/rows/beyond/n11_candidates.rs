@@ -14,6 +14,7 @@ use crate::data::seed::Seed;
 use crate::networks::Weights;
 use crate::patching::{Donor, Maps, Place};
 use crate::states::{Options, Quantity, ReadOutKind, Role, States};
+use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -240,9 +241,7 @@ impl Built {
     /// The largest |1 − (y + query)| over layers: what the y tokens and the query do not hold of the labels between them.
     fn elsewhere(&self) -> f64 {
         let at = |place: Place| self.labels.at(place).expect("patched");
-        let sums =
-            at(Place::Y).into_iter().zip(at(Place::Query)).map(|(y, q)| (1.0 - y.value - q.value).abs());
-        sums.fold(0.0, f64::max)
+        worst(at(Place::Y).into_iter().zip(at(Place::Query)).map(|(y, q)| (1.0 - y.value - q.value).abs()))
     }
 }
 

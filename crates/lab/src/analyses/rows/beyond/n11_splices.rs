@@ -5,6 +5,7 @@ use super::n11_candidates::{BUILT, NEWTON};
 use crate::analyses::kit::prelude::*;
 use crate::constructions::Construction;
 use crate::patching::{Splice, splices};
+use engine::deviation::worst;
 
 /// Layers left out and run twice: R1 beside Newton in residual form.
 pub fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, residual: &Construction) -> Result<()> {
@@ -23,7 +24,7 @@ pub fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, residual: &Con
     // splices among the iterations, not into or out of the layers before them
     let before = residual.before;
     let right = exact[1..].iter().filter(|s| s.from > before && s.to > before);
-    let off = right.map(|s| (s.step.value - (whole(&exact) - s.skipped() as f64)).abs()).fold(0.0, f64::max);
+    let off = worst(right.map(|s| (s.step.value - (whole(&exact) - s.skipped() as f64)).abs()));
     note.claim("splices-built", off, AtMost(0.0))
         .asks(&[])
         .says("Newton in residual form, as weights: by how much the matched step differs from one fewer for each layer that is left out, and one more for each that is run twice")

@@ -3,6 +3,7 @@
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::problems::{gram_of, newton_iterates};
 use crate::linalg::{axpy, dot, norm};
+use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -34,7 +35,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.claim("printed", mean(lab.seed, &printed[0]), AtLeast(0.01))
         .says("Equal value matrices: relative deviation from one Newton iteration after one layer")
         .quoted("ReLU(x_tᵀx_j) + ReLU(−x_tᵀx_j) = ⟨x_t, x_j⟩");
-    note.claim("right", right.iter().flatten().fold(0.0_f64, |m, v| m.max(*v)), AtMost(1e-10))
+    note.claim("right", worst(right.iter().flatten().copied()), AtMost(1e-10))
         .says("Opposite value matrices: largest relative deviation over 12 layers")
         .ours("ReLU(z) − ReLU(−z) = z");
     let curve = |label: &str, deviations: &[Vec<f64>]| {

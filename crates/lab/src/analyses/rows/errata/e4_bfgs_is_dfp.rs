@@ -3,6 +3,7 @@
 use crate::analyses::kit::prelude::*;
 use crate::solvers;
 use crate::stats::interval;
+use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -31,13 +32,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let cg = of("cg")?;
     // Largest difference of predictions at t=40, relative to the typical label, over the first steps.
     let apart = |other: &Trajectory, last: u64| {
-        let mut worst = 0.0_f64;
-        for s in 0..=last as usize {
-            for b in 0..prompts.count() {
-                worst = worst.max((other.values[[s, b, LAST]] - cg.values[[s, b, LAST]]).abs());
-            }
-        }
-        worst / prompts.label_power().sqrt()
+        let places = (0..=last as usize).flat_map(|s| (0..prompts.count()).map(move |b| [s, b, LAST]));
+        worst(places.map(|at| (other.values[at] - cg.values[at]).abs())) / prompts.label_power().sqrt()
     };
     let from_cg = "largest difference from CG over 8 steps at t=40, relative to the labels";
     for name in EXACT {

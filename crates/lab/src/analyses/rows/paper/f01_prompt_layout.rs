@@ -1,5 +1,6 @@
 //! F1: how a prompt is laid out, and where a prediction is read.
 
+use engine::deviation::worst;
 use ndarray::{Array2, Array3};
 
 use crate::analyses::Analysis;
@@ -46,7 +47,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.claim("layout", misplaced(&prompts), AtMost(0.0))
         .says("Numbers in the tokens that are not where the layout x₁, (y₁,0,…,0), x₂, … has them")
         .quoted("we follow same the setup as … to zero-pad");
-    note.claim("unseen", of(true).fold(0.0, f64::max), AtMost(0.0))
+    note.claim("unseen", worst(of(true)), AtMost(0.0))
         .says("Largest change of a prediction when its own label or any later token is changed")
         .quoted("is not observed by the Transformers model");
     note.claim("seen", of(false).fold(f64::INFINITY, f64::min), AtLeast(1e-12))

@@ -6,6 +6,7 @@ use crate::analyses::kit::notebook::Entry;
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::{LSTM, ONLINE};
 use crate::compare::forgetting::forgetting;
+use engine::deviation::worst;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[
@@ -193,7 +194,7 @@ impl<'a> Curves<'a> {
         let (a, b) = (&self.by_pairs[a], &self.by_pairs[b]);
         bootstrap(self.lab.seed, a[0].len(), |chosen| {
             let apart = |t: usize| (sum(&a[t], chosen) / sum(&b[t], chosen)).ln().abs();
-            (self.fewest..=LAST).map(apart).fold(0.0, f64::max).exp()
+            worst((self.fewest..=LAST).map(apart)).exp()
         })
     }
 

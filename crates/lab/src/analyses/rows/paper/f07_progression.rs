@@ -1,5 +1,6 @@
 //! F7: do predictions improve from layer to layer? The Transformer's do, as Newton's at its best matches; the LSTM's do not.
 
+use engine::deviation::worst;
 use std::ops::RangeInclusive;
 
 use super::f08_told_apart::FIRST;
@@ -58,7 +59,7 @@ fn transformer(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let totals: Vec<Vec<f64>> = working.iter().map(|&layer| squares(&network, &prompts, layer)).collect();
     let rise = bootstrap(lab.seed, prompts.count(), |chosen| {
         let totals: Vec<f64> = totals.iter().map(|of| chosen.iter().map(|&b| of[b]).sum()).collect();
-        totals.windows(2).map(|w| w[1] / w[0]).fold(0.0, f64::max)
+        worst(totals.windows(2).map(|w| w[1] / w[0]))
     });
     note.claim("improves", rise, AtMost(1.01))
         .says(format!(
@@ -164,7 +165,7 @@ impl Apart {
     fn worst(&self, lab: &Lab) -> Estimate {
         let count = self.errors.first().map_or(0, |layer| layer[0][0].len());
         bootstrap(lab.seed, count, |chosen| {
-            (0..self.layers.len()).map(|layer| self.factor(layer, chosen)).fold(0.0, f64::max)
+            worst((0..self.layers.len()).map(|layer| self.factor(layer, chosen)))
         })
     }
 

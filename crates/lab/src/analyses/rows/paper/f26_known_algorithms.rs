@@ -2,6 +2,7 @@
 
 use crate::analyses::kit::prelude::*;
 use crate::compare::rates::BEYOND_DOUBT;
+use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -117,5 +118,5 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
 
 /// The largest distance, by some measure, of the best matches from those expected of steps of Newton.
 fn farthest(of: &Comparison, expected: &[(u64, f64)], apart: fn(f64, f64) -> f64) -> f64 {
-    expected.iter().map(|&(k, step)| apart(of.best_step(k), step).abs()).fold(0.0, f64::max)
+    worst(expected.iter().map(|&(k, step)| apart(of.best_step(k), step).abs()))
 }

@@ -1,5 +1,6 @@
 //! What the analyses of constructions share: prompts, recipes, and the deviation from the algorithm.
 
+use engine::deviation;
 use ndarray::{Array2, s};
 
 use crate::analyses::kit::problems::Prescribed;
@@ -69,7 +70,7 @@ pub struct Cell {
 impl Cell {
     /// The largest deviation; NaN if there is one.
     pub fn worst(&self) -> f64 {
-        largest(self.deviations.iter().copied())
+        deviation::worst(self.deviations.iter().copied())
     }
 }
 
@@ -90,11 +91,7 @@ pub fn grid(seed: Seed, variant: Variant, iterations: usize) -> Result<Vec<Cell>
 
 /// The largest deviation of all cells; NaN if there is one.
 pub fn worst(cells: &[Cell]) -> f64 {
-    largest(cells.iter().map(Cell::worst))
-}
-
-fn largest(values: impl Iterator<Item = f64>) -> f64 {
-    values.fold(0.0, |m: f64, v| if m.is_nan() || v.is_nan() { f64::NAN } else { m.max(v) })
+    deviation::worst(cells.iter().map(Cell::worst))
 }
 
 /// The size that all have; NaN when they differ.

@@ -1,5 +1,6 @@
 //! TH2 and TH3: the operations of which the proof is made, each in one layer, with the error it really has.
 
+use engine::deviation::worst;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2};
@@ -65,7 +66,7 @@ fn sums(lab: &Lab, note: &mut Notebook) -> Result<()> {
     });
     let mut series = Vec::new();
     for (i, (name, label, words)) in ways.into_iter().enumerate() {
-        note.claim(name, errors.iter().map(|e| e[i]).fold(0.0, f64::max), AtMost(1e-12))
+        note.claim(name, worst(errors.iter().map(|e| e[i])), AtMost(1e-12))
             .says(format!("{words}: largest relative error, N up to 401"))
             .quoted("one attention layer can compute");
         let points = COLUMNS.iter().zip(&errors).map(|(&n, e)| (n as f64, drawn(e[i]))).collect();
@@ -97,7 +98,7 @@ fn operations(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let scales = (0..=28).map(|i| 10f64.powf(-f64::from(i) / 4.0));
     let gelu: Vec<(f64, f64)> = scales.map(|scale| (scale, mul_gelu_error(seed, scale))).collect();
     let division: Vec<(f64, f64)> = COLUMNS[2..].iter().map(|&n| (n as f64, div_error(seed, n))).collect();
-    let largest = |points: &[(f64, f64)]| points.iter().fold(0.0, |m: f64, p| m.max(p.1));
+    let largest = |points: &[(f64, f64)]| worst(points.iter().map(|p| p.1));
     let best_gelu = gelu.iter().fold(f64::INFINITY, |m: f64, p| m.min(p.1));
     let decay: Vec<(f64, f64)> = softmax[2..12].iter().map(|p| (p.0, p.1.ln())).collect();
     let order: Vec<(f64, f64)> = gelu[4..12].iter().map(|p| (p.0.ln(), p.1.ln())).collect();
@@ -187,15 +188,11 @@ impl OneLayer {
 
     /// Largest deviation of a slot from what it should hold, `right(column, entry)`, relative to the largest right value.
     fn error(&self, after: &Array2<f64>, slot: &str, right: impl Fn(usize, usize) -> f64) -> f64 {
-        let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
-        for p in 0..after.nrows() {
-            for (i, w) in self.slots().range(slot).enumerate() {
-                let right = right(p, i);
-                worst = worst.max((after[[p, w]] - right).abs());
-                largest = largest.max(right.abs());
-            }
-        }
-        worst / largest
+        let slot = self.slots().range(slot);
+        let places = (0..after.nrows()).flat_map(|p| slot.clone().enumerate().map(move |(i, w)| (p, i, w)));
+        let pairs: Vec<(f64, f64)> = places.map(|(p, i, w)| (after[[p, w]], right(p, i))).collect();
+        worst(pairs.iter().map(|(found, right)| (found - right).abs()))
+            / worst(pairs.iter().map(|(_, right)| right.abs()))
     }
 
     fn value(&self, slot: &str, p: usize, i: usize) -> f64 {

@@ -4,6 +4,7 @@ use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::problems::{gram_of, newton_iterates};
 use crate::linalg::{Eigenvalues, Spectrum};
 use crate::solvers::moment_coefficients;
+use engine::deviation::worst;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[
@@ -108,7 +109,7 @@ fn deviation(s: &Spectrum, iterate: &[f64], f: impl Fn(f64) -> f64) -> f64 {
     let iterate = Eigenvalues::of(iterate, DIM);
     let mut values: Vec<f64> = s.values.iter().map(|v| f(*v)).collect();
     values.sort_by(|a, b| b.total_cmp(a));
-    let off = values.iter().zip(iterate.iter()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let off = worst(values.iter().zip(iterate.iter()).map(|(a, b)| (a - b).abs()));
     off / iterate.largest()
 }
 
@@ -135,8 +136,7 @@ fn degrees(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let newton: Vec<f64> = (0..=6).map(|k| degree(&moment_coefficients(1.0, k))).collect();
     let gd = gd_degrees(6);
     let apart = |degrees: &[f64], right: fn(f64) -> f64| {
-        let off = degrees.iter().enumerate().map(|(k, degree)| (degree - right(k as f64)).abs());
-        off.fold(0.0, f64::max)
+        worst(degrees.iter().enumerate().map(|(k, degree)| (degree - right(k as f64)).abs()))
     };
     note.claim("newton-degree", apart(&newton, |k| 2f64.powf(k + 1.0) - 1.0), AtMost(0.0))
         .says("Largest difference of Newton's degree from 2^(k+1) − 1, k = 0…6")
@@ -146,17 +146,17 @@ fn degrees(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .quoted("after k steps of GD, the highest power of S is only O(k)");
     // The closed form against the iteration, on the whole matrices' spectra.
     let prompts = lab.prompts("gaussian")?;
-    let mut worst = 0.0_f64;
+    let mut deviations = Vec::new();
     for b in 0..prompts.count().min(50) {
         let s = gram_of(&prompts, b);
         let (alpha, iterates) = newton_iterates(&s, DIM, 10);
         let spectrum = Spectrum::of(&s, DIM);
         for (k, m) in iterates.iter().enumerate() {
             let closed = |v: f64| -(2f64.powi(k as i32) * (-alpha * v * v).ln_1p()).exp_m1() / v;
-            worst = worst.max(deviation(&spectrum, m, closed));
+            deviations.push(deviation(&spectrum, m, closed));
         }
     }
-    note.claim("closed-form", worst, AtMost(1e-10))
+    note.claim("closed-form", worst(deviations), AtMost(1e-10))
         .says("Largest relative deviation of (I − (I − αS²)^(2^k)) S⁻¹ from the iteration, k = 0…10")
         .ours("By induction from I − M_{k+1}S = (I − M_kS)²")
         .kind(Kind::Beyond);

@@ -3,6 +3,7 @@
 use crate::analyses::kit::prelude::*;
 use crate::compare::forgetting::outside_span;
 use crate::compare::similarity::induced_weights;
+use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -51,7 +52,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let mut series = Vec::new();
     for (label, name, step) in INSIDE {
         let found = residuals(name, step)?;
-        note.claim(name, found.iter().flatten().copied().fold(0.0, f64::max), AtMost(1e-8))
+        note.claim(name, worst(found.iter().flatten().copied()), AtMost(1e-8))
             .says(format!("{label}: largest share of the weights outside the span, t < d"))
             .quoted("should lie in the span of the examples");
         series.push(curve(label, &found).markers());

@@ -3,6 +3,7 @@
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::problems::{gram_of, newton_iterates};
 use crate::linalg::{axpy, dot, matvec, norm};
+use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -35,8 +36,8 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
             off[layer].1.push(found[1]);
         }
     }
-    let worst = off.iter().flat_map(|(polynomial, _)| polynomial).copied().fold(0.0, f64::max);
-    note.claim("other", worst, AtMost(1e-10))
+    let farthest = worst(off.iter().flat_map(|(polynomial, _)| polynomial).copied());
+    note.claim("other", farthest, AtMost(1e-10))
         .says("Random coefficients in each of four layers: largest relative deviation of the columns from Σ β_s S^s x")
         .quoted("Transformer circuits can represent other sum of moments other than Newton's method");
     note.claim("not-newton", mean(lab.seed, &off[LAYERS - 1].1), AtLeast(0.1))
