@@ -51,7 +51,7 @@ fn worst(construction: Construction, prompts: &Prompts) -> (f64, f64) {
     let learner = Constructed::new("constructed", construction);
     let found = learner.after_pairs(prompts, t, &steps).unwrap();
     let all = deviations(&found, &right(&learner, prompts, t, &steps));
-    (all.iter().copied().fold(f64::INFINITY, f64::min), deviation::worst(all))
+    (deviation::least(all.iter().copied()), deviation::worst(all))
 }
 
 /// Calls `check(d, n, κ, prompts)` over the grid of the acceptance table.

@@ -1,6 +1,6 @@
 //! F1: how a prompt is laid out, and where a prediction is read.
 
-use engine::deviation::worst;
+use engine::deviation::{least, worst};
 use ndarray::{Array2, Array3};
 
 use crate::analyses::Analysis;
@@ -50,7 +50,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     note.claim("unseen", worst(of(true)), AtMost(0.0))
         .says("Largest change of a prediction when its own label or any later token is changed")
         .quoted("is not observed by the Transformers model");
-    note.claim("seen", of(false).fold(f64::INFINITY, f64::min), AtLeast(1e-12))
+    note.claim("seen", least(of(false)), AtLeast(1e-12))
         .says("Smallest change of a prediction when its own x or any earlier token is changed")
         .quoted("the model sees the first … in-context examples");
     let caption = format!(

@@ -8,6 +8,7 @@ use crate::analyses::kit::setting::{DEEP, MIDDLE_RULE, SKEWED};
 use crate::compare::rates::{BEYOND_DOUBT, fit_rate};
 use crate::findings::Reading;
 use crate::stats::median_of;
+use engine::deviation::least;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[
@@ -223,12 +224,11 @@ fn rates(
             let mean: Vec<f64> = errors.iter().map(|of| mean_of(of, chosen)).collect();
             mean.windows(2).map(|w| 1.0 - w[1] / w[0]).collect::<Vec<f64>>()
         };
-        let least =
-            bootstrap(lab.seed, count, |chosen| lowered(chosen).into_iter().fold(f64::INFINITY, f64::min));
+        let improved = bootstrap(lab.seed, count, |chosen| least(lowered(chosen)));
         let all = lowered(&(0..count).collect::<Vec<_>>());
         let all: Vec<String> =
             all.iter().enumerate().map(|(i, share)| format!("{}: {:.2} %", i + 2, 100.0 * share)).collect();
-        note.claim("improves", least, AtLeast(0.0))
+        note.claim("improves", improved, AtLeast(0.0))
             .says(format!(
                 "{}: smallest share by which any layer lowers the mean squared error over all positions",
                 setting.who

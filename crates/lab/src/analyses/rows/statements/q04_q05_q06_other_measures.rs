@@ -2,6 +2,7 @@
 
 use crate::analyses::kit::prelude::*;
 use crate::probe::ReadPoint;
+use engine::deviation::least;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[
@@ -70,15 +71,14 @@ fn own_read_out(lab: &Lab, note: &mut Notebook) -> Result<()> {
     let (raw, normalised) = (own(ReadPoint::Raw)?, own(ReadPoint::Normalised)?);
     let before = layers.last().saturating_sub(1).max(1);
     // the smallest of all layers from `first` on: one that needed no read-out of its own would show
-    let least = |of: &Trajectory, first: u64| {
+    let smallest_ratio = |of: &Trajectory, first: u64| {
         let errors = |of: &Trajectory| -> Vec<Vec<f64>> {
             (first..=before).map(|layer| of.squared_errors(&prompts, layer, LAST)).collect()
         };
         let (own, fitted) = (errors(of), errors(&fitted));
         let sum = |values: &[f64], chosen: &[usize]| chosen.iter().map(|&b| values[b]).sum::<f64>();
         bootstrap(lab.seed, prompts.count(), |chosen| {
-            let ratios = own.iter().zip(&fitted).map(|(own, fitted)| sum(own, chosen) / sum(fitted, chosen));
-            ratios.fold(f64::INFINITY, f64::min)
+            least(own.iter().zip(&fitted).map(|(own, fitted)| sum(own, chosen) / sum(fitted, chosen)))
         })
     };
     let begun = setting.layers.0.min(before);
@@ -86,7 +86,7 @@ fn own_read_out(lab: &Lab, note: &mut Notebook) -> Result<()> {
         ("raw", "of the residual stream, as in the authors' code", &raw, begun),
         ("normalised", "after the final LayerNorm", &normalised, before),
     ] {
-        note.claim(name, least(of, first), AtLeast(10.0))
+        note.claim(name, smallest_ratio(of, first), AtLeast(10.0))
             .says(format!(
                 "t=40: error under the network's own read-out ({how}) over that under a fitted one, the smallest of layers \
                  {first} to {before}"

@@ -4,6 +4,7 @@ use super::constructed::{ITERATIONS, by_step, constant, grid, prompts, recipe, w
 use crate::analyses::kit::prelude::*;
 use crate::constructions::picture::picture;
 use crate::constructions::{Misprints, Recipe, Variant, build, build_with};
+use engine::deviation::least;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -61,7 +62,7 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
         .quoted("The dimensionality of the hidden layers is O(d)");
     let printed = grid(lab.seed, Variant::Printed, 2)?;
     let deviations = printed.iter().filter(|cell| cell.n > 0).flat_map(|cell| &cell.deviations);
-    note.claim("printed", deviations.copied().fold(f64::INFINITY, f64::min), AtLeast(0.01))
+    note.claim("printed", least(deviations.copied()), AtLeast(0.01))
         .says(
             "As printed: smallest relative deviation after 0, 1 or 2 iterations over the same sizes (n ≥ 1)",
         )

@@ -3,7 +3,7 @@
 use crate::analyses::kit::prelude::*;
 use crate::compare::forgetting::outside_span;
 use crate::compare::similarity::induced_weights;
-use engine::deviation::worst;
+use engine::deviation::{least, worst};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
@@ -59,10 +59,9 @@ fn run(lab: &Lab, note: &mut Notebook) -> Result<()> {
     }
     for (label, name, step) in OUTSIDE {
         let found = residuals(name, step)?;
-        let least = bootstrap(lab.seed, count, |chosen| {
-            found.iter().map(|of| mean_over(of, chosen)).fold(f64::INFINITY, f64::min)
-        });
-        note.claim(&name.replace(":start=1", "-random"), least, AtLeast(0.01))
+        let outside =
+            bootstrap(lab.seed, count, |chosen| least(found.iter().map(|of| mean_over(of, chosen))));
+        note.claim(&name.replace(":start=1", "-random"), outside, AtLeast(0.01))
             .says(format!("{label}: smallest share of the weights outside the span, t < d"))
             .ours("Not a sum of moments")
             .kind(Kind::Reference);
