@@ -167,7 +167,7 @@ mod tests {
     unsafe impl Send for Unguarded {}
 
     #[test]
-    #[ignore = "a race on purpose, which ThreadSanitizer must report"]
+    #[ignore = "a race on purpose, which ThreadSanitizer must report: `scripts/sanitize thread` runs it"]
     fn a_race() {
         let (mut count, both) = (0, Barrier::new(2));
         let tasks = vec![Unguarded(&raw mut count); 2];

@@ -1,8 +1,8 @@
 //! A construction as a learner: its steps are the iterations of the algorithm it claims to be.
 
-use engine::deviation::worst;
 use std::sync::Arc;
 
+use engine::deviation::worst;
 use ndarray::{Array2, Array3, Array4, ArrayView1, s};
 
 use super::transformer::{Columns, Layer};

@@ -1,13 +1,13 @@
 //! Checks that training on a CUDA device is training on the CPU: the same prompts, the same curriculum, runs that go on
 //! with the same bits. The engine's own checks (`engine::cuda::checks`) are about networks alone.
 
-use engine::deviation::worst;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use engine::cuda::checks::{self, Check, Failure, Named, kernels_of, relative_distance, tolerance};
 use engine::cuda::{self, CudaError, KernelSource, Precision};
+use engine::deviation::worst;
 use engine::model::optim::OptimiserState;
 
 use crate::data::functions::FUNCTIONS;

@@ -5,6 +5,7 @@
 //! their main work; one launch at the end reduces the partials of the whole network.
 
 mod attention;
+mod commands;
 mod layer_norm;
 mod linear;
 mod lstm;
@@ -26,15 +27,14 @@ use super::buffer::{BufferError, DType, DeviceBuffer, StorageBuffer};
 use super::compiler::{KernelSource, Kernels};
 use super::device::{Device, DeviceInfo};
 use super::error::CudaError;
-use super::graph::{Argument, Command, Launch, MAIN, STREAMS, Work};
+use super::graph::Command;
 use super::kernels;
-use super::matmul::{Fused, Matmul, Terms};
-use super::matrix::DeviceMatrix;
 use super::memory::DeviceMemory;
 use crate::model::graph::Graph;
 use crate::model::ops::Op;
 use crate::model::parameters::Param;
 use crate::model::plan::{Mode, Var};
+use commands::unsupported;
 use lstm::Stack;
 pub(crate) use parts::ForwardPart;
 pub(crate) use query::PrefixBuffers;
@@ -326,94 +326,4 @@ impl Lowering<'_> {
     fn gradient(&self, var: Var) -> StorageBuffer {
         self.gradients[var.0].expect("every value leads to the loss")
     }
-
-    fn launch(
-        &mut self,
-        name: &'static str,
-        blocks: usize,
-        threads: usize,
-        arguments: &[Argument],
-    ) -> Result<(), CudaError> {
-        self.launch_on(MAIN, name, [blocks, threads], arguments)
-    }
-
-    fn launch_on(
-        &mut self,
-        stream: usize,
-        name: &'static str,
-        grid: [usize; 2],
-        arguments: &[Argument],
-    ) -> Result<(), CudaError> {
-        let launch = Launch::new(&self.kernels, name, grid, arguments.to_vec())?;
-        self.commands.push(launch.pdl(true).on(stream));
-        Ok(())
-    }
-
-    /// Adds out = x · y (+ c) to the commands if the library offers it with this epilogue; says whether.
-    fn matmul(
-        &mut self,
-        stream: usize,
-        out: DeviceMatrix,
-        factors: [DeviceMatrix; 2],
-        c: Option<StorageBuffer>,
-        fused: Fused,
-    ) -> Result<bool, CudaError> {
-        self.matmuls(stream, out, factors, Terms::plus(c), fused)
-    }
-
-    fn matmuls(
-        &mut self,
-        stream: usize,
-        out: DeviceMatrix,
-        factors: [DeviceMatrix; 2],
-        terms: Terms,
-        fused: Fused,
-    ) -> Result<bool, CudaError> {
-        let matmul = Matmul::new(self.device, self.precision, out, factors, terms, fused)?;
-        let Some(matmul) = matmul else { return Ok(false) };
-        self.commands.push(Command { stream, work: Work::Matmul(matmul) });
-        Ok(true)
-    }
-
-    /// Adds out = x · y to the commands.
-    fn matmul_or_fail(
-        &mut self,
-        stream: usize,
-        out: DeviceMatrix,
-        factors: [DeviceMatrix; 2],
-    ) -> Result<(), CudaError> {
-        self.matmuls_or_fail(stream, out, factors, 1)
-    }
-
-    /// The same for a batch of matrices.
-    fn matmuls_or_fail(
-        &mut self,
-        stream: usize,
-        out: DeviceMatrix,
-        factors: [DeviceMatrix; 2],
-        batch: usize,
-    ) -> Result<(), CudaError> {
-        let inner = factors[0].shape().1;
-        let terms = Terms { batch, ..Terms::plus(None) };
-        match self.matmuls(stream, out, factors, terms, Fused::Nothing)? {
-            true => Ok(()),
-            false => Err(unsupported([out.rows, inner, out.columns])),
-        }
-    }
-
-    /// Side streams take turns.
-    fn side_stream(&mut self) -> usize {
-        self.side = self.side % (STREAMS - 1) + 1;
-        self.side
-    }
-
-    /// Rows that one block sums over, such that two blocks per multiprocessor suffice.
-    fn rows_per_block(&self, rows: usize) -> usize {
-        let blocks = 2 * self.device.info.multiprocessors;
-        rows.div_ceil(blocks).next_multiple_of(8).max(32)
-    }
-}
-
-fn unsupported([rows, inner, columns]: [usize; 3]) -> CudaError {
-    CudaError::Unsupported(format!("cuBLASLt offers no matmul [{rows}, {inner}] · [{inner}, {columns}]"))
 }

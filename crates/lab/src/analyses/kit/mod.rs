@@ -35,6 +35,7 @@ pub mod prelude {
     pub use crate::learners::steps::Steps;
     pub use crate::learners::{Learner, Trajectory};
     pub use crate::stats::{Estimate, bootstrap, line, mean};
+    pub use engine::deviation::{least, worst};
 }
 
 /// Dimension of the paper's problems.

@@ -14,7 +14,6 @@ use crate::data::seed::Seed;
 use crate::networks::Weights;
 use crate::patching::{Donor, Maps, Place};
 use crate::states::{Options, Quantity, ReadOutKind, Role, States};
-use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {

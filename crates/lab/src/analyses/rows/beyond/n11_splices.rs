@@ -5,7 +5,6 @@ use super::n11_candidates::{BUILT, NEWTON};
 use crate::analyses::kit::prelude::*;
 use crate::constructions::Construction;
 use crate::patching::{Splice, splices};
-use engine::deviation::worst;
 
 /// Layers left out and run twice: R1 beside Newton in residual form.
 pub fn spliced(lab: &Lab, note: &mut Notebook, setting: &Setting, residual: &Construction) -> Result<()> {

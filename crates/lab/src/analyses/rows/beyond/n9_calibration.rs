@@ -11,7 +11,6 @@ use super::n9_known::{Bench, Subject, subjects};
 use super::n9_weights::constructions;
 use crate::analyses::kit::prelude::*;
 use crate::fingerprint::{Named, Naming};
-use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {

@@ -3,7 +3,6 @@
 use crate::analyses::kit::prelude::*;
 use crate::solvers;
 use crate::stats::interval;
-use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {

@@ -8,7 +8,6 @@ use crate::analyses::kit::setting::{DEEP, MIDDLE_RULE, SKEWED};
 use crate::compare::rates::{BEYOND_DOUBT, fit_rate};
 use crate::findings::Reading;
 use crate::stats::median_of;
-use engine::deviation::least;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[

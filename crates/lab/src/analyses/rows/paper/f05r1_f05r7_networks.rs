@@ -6,7 +6,6 @@ use crate::analyses::kit::notebook::Entry;
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::setting::{LSTM, ONLINE};
 use crate::compare::forgetting::forgetting;
-use engine::deviation::worst;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[

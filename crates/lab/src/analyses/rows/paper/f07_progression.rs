@@ -1,6 +1,5 @@
 //! F7: do predictions improve from layer to layer? The Transformer's do, as Newton's at its best matches; the LSTM's do not.
 
-use engine::deviation::worst;
 use std::ops::RangeInclusive;
 
 use super::f08_told_apart::FIRST;

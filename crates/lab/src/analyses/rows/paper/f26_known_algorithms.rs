@@ -2,7 +2,6 @@
 
 use crate::analyses::kit::prelude::*;
 use crate::compare::rates::BEYOND_DOUBT;
-use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {

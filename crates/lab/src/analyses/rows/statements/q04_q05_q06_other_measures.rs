@@ -2,7 +2,6 @@
 
 use crate::analyses::kit::prelude::*;
 use crate::probe::ReadPoint;
-use engine::deviation::least;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[

@@ -4,7 +4,6 @@ use super::constructed::{ITERATIONS, by_step, constant, grid, prompts, recipe, w
 use crate::analyses::kit::prelude::*;
 use crate::constructions::picture::picture;
 use crate::constructions::{Misprints, Recipe, Variant, build, build_with};
-use engine::deviation::least;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {

@@ -1,6 +1,5 @@
 //! TH2 and TH3: the operations of which the proof is made, each in one layer, with the error it really has.
 
-use engine::deviation::worst;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2};

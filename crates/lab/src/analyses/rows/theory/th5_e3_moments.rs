@@ -4,7 +4,6 @@ use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::problems::{gram_of, newton_iterates};
 use crate::linalg::{Eigenvalues, Spectrum};
 use crate::solvers::moment_coefficients;
-use engine::deviation::worst;
 
 /// Its rows of the table.
 pub const ROWS: &[Analysis] = &[

@@ -3,7 +3,6 @@
 use crate::analyses::kit::prelude::*;
 use crate::compare::forgetting::outside_span;
 use crate::compare::similarity::induced_weights;
-use engine::deviation::{least, worst};
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {

@@ -3,7 +3,6 @@
 use crate::analyses::kit::prelude::*;
 use crate::analyses::kit::problems::{gram_of, newton_iterates};
 use crate::linalg::{axpy, dot, matvec, norm};
-use engine::deviation::worst;
 
 /// Its row of the table.
 pub const ROWS: &[Analysis] = &[Analysis {
