@@ -168,6 +168,7 @@ inline void ptx_ld_global_v4_f32(float& a, float& b, float& c, float& d, const f
     emulated_load(from, 16);
     a = from[0], b = from[1], c = from[2], d = from[3];
 }
+inline void ptx_ld_global_cs_v4_f32(float& a, float& b, float& c, float& d, const float* from) { ptx_ld_global_v4_f32(a, b, c, d, from); }
 inline void ptx_mbarrier_init_shared__cta_b64(uint32_t barrier, int arrivals) { emulated_mbarrier_init(barrier, arrivals); }
 inline void ptx_mbarrier_arrive_expect_tx_shared__cta_b64(uint32_t barrier, int bytes) { emulated_mbarrier_arrive(barrier, bytes); }
 inline void ptx_mbarrier_arrive_shared__cta_b64(uint32_t barrier) { emulated_mbarrier_arrive(barrier, 0); }

@@ -62,10 +62,16 @@ fn capture(
     let Lowered { forward, parts, backward, .. } = &runner.lowered;
     let (join, mut updates) = ([Command::JOIN], optimiser.updates.iter());
     let mut next_update = || updates.next().map_or(&[][..], Vec::as_slice);
-    // Each part's update runs beside the part before, the first beside sampling.
-    let mut step = vec![next_update(), sampling];
-    for part in parts {
-        step.extend([&join, next_update(), &forward[part.commands.clone()]]);
+    // What follows the first update must not begin before it has ended, not even to copy weights ahead.
+    let mut step = vec![sampling, next_update(), &join];
+    for (i, part) in parts.iter().enumerate() {
+        let commands = &forward[part.commands.clone()];
+        // The next part's update begins behind the first command, a matmul that would wait for whole multiprocessors.
+        let (first, rest) = commands.split_at(usize::from(i > 0));
+        if i > 0 {
+            step.push(&join);
+        }
+        step.extend([first, next_update(), rest]);
     }
     step.extend([&backward[..], &optimiser.end]);
     runner.streams.capture(&step)

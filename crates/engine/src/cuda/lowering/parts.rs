@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::model::graph::Graph;
-use crate::model::ops::Op;
+use crate::model::ops::{Epilogue, Op};
 
 /// A stretch of the forward pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +17,9 @@ pub(crate) struct ForwardPart {
     pub reach: usize,
 }
 
-/// Shares of the parameters: nothing runs beside the first part's, and beside those of each other part the whole part before.
-const SHARES: [usize; 4] = [1, 2, 4, 8];
+/// Shares of the parameters behind the first part, which is what comes before the first matmul: nothing runs beside its update, and
+/// beside those of each other part the whole part before.
+const SHARES: [usize; 4] = [1, 2, 4, 5];
 
 /// Fewer parameters than these fill the device for so short a time that cuts cost more.
 const WORTH_CUTTING: usize = 1 << 20;
@@ -29,19 +30,15 @@ pub(super) fn parts(graph: &Graph, starts: &[usize]) -> Vec<ForwardPart> {
     let reach_of = |op: &Op| op.params().iter().map(|param| param.range().end).max().unwrap_or(0);
     let total = ops.iter().map(reach_of).max().unwrap_or(0);
     let (mut parts, mut first, mut reach) = (Vec::new(), 0, 0);
-    for (i, (op, &start)) in ops.iter().zip(starts).enumerate() {
-        let shares: usize = SHARES[..=parts.len()].iter().sum();
+    for (op, &start) in ops.iter().zip(starts) {
+        let shares: usize = SHARES[..parts.len()].iter().sum();
         let has_share = reach * SHARES.iter().sum::<usize>() >= shares * total;
         // Enough must be left to be worth another launch.
         let is_worth_it =
-            total >= WORTH_CUTTING && 3 * (total - reach) >= total && parts.len() + 1 < SHARES.len();
-        // A LayerNorm may be computed by the matmul before it; layers of an LSTM run together.
-        let is_inside = match op {
-            Op::LayerNorm(_) => true,
-            Op::LstmLayer(_) => i > 0 && matches!(ops[i - 1], Op::LstmLayer(_)),
-            _ => false,
-        };
-        if has_share && is_worth_it && start > first && !is_inside {
+            total >= WORTH_CUTTING && 3 * (total - reach) >= total && parts.len() < SHARES.len();
+        // A cut costs programmatic launch, which a matmul of the library does without.
+        let is_library = matches!(op, Op::Linear(op) if matches!(op.epilogue, Epilogue::None));
+        if has_share && is_worth_it && start > first && is_library {
             parts.push(ForwardPart { commands: first..start, reach });
             first = start;
         }
@@ -87,16 +84,24 @@ mod tests {
     #[test]
     fn parts_grow_and_are_everything() {
         let (_, starts, parts) = parts_of(&r1());
-        assert_eq!(parts.len(), SHARES.len());
+        assert_eq!(parts.len(), 1 + SHARES.len());
         assert_eq!(parts[0].commands.start, 0);
         assert!(parts.windows(2).all(|pair| pair[0].commands.end == pair[1].commands.start));
-        assert_eq!(parts[3].commands.end, starts[starts.len() - 1]);
-        assert_eq!(parts[3].reach, r1().layout().len());
-        let own: Vec<usize> = parts
-            .iter()
-            .scan(0, |before, part| Some(part.reach - std::mem::replace(before, part.reach)))
-            .collect();
-        assert!(own.is_sorted() && 10 * own[0] < parts[3].reach, "{own:?}");
+        let last = &parts[SHARES.len()];
+        assert_eq!((last.commands.end, last.reach), (starts[starts.len() - 1], r1().layout().len()));
+        let own = parts.windows(2).map(|pair| pair[1].reach - pair[0].reach);
+        assert!(own.is_sorted() && 100 * parts[0].reach < last.reach, "{parts:?}");
+    }
+
+    /// What begins a part does without programmatic launch.
+    #[test]
+    fn parts_begin_with_matmuls_of_the_library() {
+        let (graph, starts, parts) = parts_of(&r1());
+        for part in &parts[1..] {
+            let begun = starts.iter().rposition(|&start| start == part.commands.start).unwrap();
+            let op = &graph.plan.ops()[begun];
+            assert!(matches!(op, Op::Linear(op) if matches!(op.epilogue, Epilogue::None)), "{}", op.label());
+        }
     }
 
     #[test]

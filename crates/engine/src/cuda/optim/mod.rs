@@ -56,7 +56,7 @@ const NORM_BLOCKS: usize = 264;
 /// The side stream of Adam.
 const BESIDE_FORWARD: usize = 1;
 /// Values that a block of threads updates; as in the kernel. Blocks end soon, so that those of the main stream find room.
-const CHUNK: usize = 4 * THREADS;
+const CHUNK: usize = 8 * THREADS;
 /// Words of a step of the schedule's table, and of where training stands; as in the kernels.
 pub(super) const ROW: usize = 4;
 pub(super) const PROGRESS: usize = 3;
@@ -140,7 +140,9 @@ impl Optimiser {
         };
         let Some(stack) = &self.muon else {
             let parts = cut(&self.firsts, reaches).into_iter();
-            let updates = parts.map(|chunks| Ok(vec![adam(chunks)?.on(BESIDE_FORWARD)]));
+            // Nothing runs beside the first, and waiting for another stream takes longer than it does.
+            let streams = [MAIN].into_iter().chain(std::iter::repeat(BESIDE_FORWARD));
+            let updates = parts.zip(streams).map(|(chunks, stream)| Ok(vec![adam(chunks)?.on(stream)]));
             return Ok(OptimiserCommands { updates: updates.collect::<Result<_, CudaError>>()?, end });
         };
 
