@@ -63,8 +63,6 @@ impl Terms {
 pub(crate) struct Matmul {
     /// What it is, for profiles.
     pub label: String,
-    /// Matrices that it multiplies at once.
-    pub batch: usize,
     /// By which the autotune cache knows it.
     key: String,
     device: Arc<Device>,
@@ -153,7 +151,6 @@ impl Matmul {
                 if c.is_some() { " + residual" } else { "" },
                 if batch > 1 { format!(" x{batch}") } else { String::new() }
             ),
-            batch,
             key: String::new(),
             device: device.clone(),
             description,

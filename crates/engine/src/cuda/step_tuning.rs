@@ -10,10 +10,8 @@ use super::graph::Work;
 use super::matmul::Matmul;
 use super::runner::CudaRunner;
 
-/// Algorithms of each matmul that are tried, the fastest by themselves; of batches more, as the gradients of weights compete with each
-/// other, so that which is fastest alone says less.
+/// Algorithms of each matmul that are tried, the fastest by themselves.
 const CANDIDATES: usize = 5;
-const CANDIDATES_OF_BATCHES: usize = 10;
 /// Turns that two steps are timed in, and how often each runs in a turn.
 const ROUNDS: usize = 5;
 const REPEATS: usize = 12;
@@ -37,13 +35,12 @@ impl CudaRunner {
         device.gate.be_alone();
         let mut graph = self.captured()?;
         for key in unknown {
-            let (first, ranked, most) = {
+            let (first, ranked) = {
                 let matmul = self.matmuls_of(&key).next().expect("a key of this network");
-                let most = if matmul.batch > 1 { CANDIDATES_OF_BATCHES } else { CANDIDATES };
-                (matmul.algorithm(), matmul.ranked()?, most)
+                (matmul.algorithm(), matmul.ranked()?)
             };
             let mut chosen = first;
-            for candidate in ranked.into_iter().take(most).filter(|other| other.data != first.data) {
+            for candidate in ranked.into_iter().take(CANDIDATES).filter(|other| other.data != first.data) {
                 self.choose(&key, candidate);
                 let other = self.captured()?;
                 if self.is_faster(&other, &graph)? {

@@ -8,7 +8,7 @@ struct ScheduleRow {
     float plain_rate;
 };
 
-// A chunk of at most 4 × VECTORS × THREADS values of the flat buffers.
+// A chunk of at most 4 × THREADS values of the flat buffers.
 struct Chunk {
     u64 first;
     u64 count;
@@ -20,8 +20,6 @@ struct Progress {
 };
 
 #define THREADS 256
-// Vectors of four that a thread of Adam updates.
-#define VECTORS 2
 // Vectors of four that a thread loads at once, and whose squares it adds in float.
 #define VECTORS_AT_ONCE 12
 
@@ -97,36 +95,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
          float epsilon) {
     const bool pending = is_pending(progress);
     const Chunk chunk = chunks[blockIdx.x];
-    float4 p4[VECTORS], m4[VECTORS], v4[VECTORS], g4[VECTORS];
-    // Before it is known whether anything moves: one wait for memory in place of two. The buffers are rounded up to whole vectors;
-    // their spare values stay 0.
-#pragma unroll
-    for (int n = 0; n < VECTORS; ++n) {
-        const u64 at = 4 * (threadIdx.x + n * THREADS), i = chunk.first + at;
-        if (at >= chunk.count) continue;
-        p4[n] = load4_once(params + i), m4[n] = load4_once(mean + i);
-        v4[n] = load4_once(square + i), g4[n] = load4_once(grads + i);
-    }
+    if (4 * threadIdx.x >= chunk.count) return;
+    // Loaded before it is known whether anything moves: one wait for memory in place of two. The buffers are rounded up to whole
+    // vectors; their spare values stay 0.
+    const u64 i = chunk.first + 4 * threadIdx.x;
+    float4 p4 = load4_once(params + i), m4 = load4_once(mean + i), v4 = load4_once(square + i), g4 = load4_once(grads + i);
     if (!pending) return;
+    float *p = &p4.x, *m = &m4.x, *v = &v4.x, *g = &g4.x;
     const ScheduleRow row = pending_row(progress, rows);
     const float factor = clip_factor(clip, pending_norm(progress, results));
 #pragma unroll
-    for (int n = 0; n < VECTORS; ++n) {
-        const u64 at = 4 * (threadIdx.x + n * THREADS), i = chunk.first + at;
-        if (at >= chunk.count) continue;
-        float *p = &p4[n].x, *m = &m4[n].x, *v = &v4[n].x, *g = &g4[n].x;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const float d = g[k] * factor;
-            m[k] += (1.0f - beta1) * (d - m[k]);
-            v[k] = beta2 * v[k] + (1.0f - beta2) * d * d;
-            p[k] -= row.rate * m[k] / (sqrtf(v[k]) * row.root_correction + epsilon);
-        }
-        store4_once(params + i, p4[n]);
-        store4_once(mean + i, m4[n]);
-        store4_once(square + i, v4[n]);
-        if (rounded) store4(rounded + i, p4[n]);
+    for (int k = 0; k < 4; ++k) {
+        const float d = g[k] * factor;
+        m[k] += (1.0f - beta1) * (d - m[k]);
+        v[k] = beta2 * v[k] + (1.0f - beta2) * d * d;
+        p[k] -= row.rate * m[k] / (sqrtf(v[k]) * row.root_correction + epsilon);
     }
+    store4_once(params + i, p4);
+    store4_once(mean + i, m4);
+    store4_once(square + i, v4);
+    if (rounded) store4(rounded + i, p4);
 }
 
 // Records loss and norm of the step and moves on to the next, or halts: then nothing moves any more.

@@ -56,7 +56,7 @@ const NORM_BLOCKS: usize = 264;
 /// The side stream of Adam.
 const BESIDE_FORWARD: usize = 1;
 /// Values that a block of threads updates; as in the kernel. Blocks end soon, so that those of the main stream find room.
-const CHUNK: usize = 8 * THREADS;
+const CHUNK: usize = 4 * THREADS;
 /// Words of a step of the schedule's table, and of where training stands; as in the kernels.
 pub(super) const ROW: usize = 4;
 pub(super) const PROGRESS: usize = 3;
