@@ -17,30 +17,28 @@ pub(crate) struct ForwardPart {
     pub reach: usize,
 }
 
-/// Shares of the parameters behind the first part, which is what comes before the first matmul: nothing runs beside its update, and
-/// beside those of each other part the whole part before.
-const SHARES: [usize; 4] = [1, 2, 4, 5];
-
 /// Fewer parameters than these fill the device for so short a time that cuts cost more.
 const WORTH_CUTTING: usize = 1 << 20;
 
 /// Cuts a forward pass whose operations begin at the commands `starts`, the last of which is their number.
+///
+/// The first part is what comes before the first matmul, which is little, as nothing runs beside its update. Each other part has at least
+/// twice the parameters of the one before, which runs beside its update.
 pub(super) fn parts(graph: &Graph, starts: &[usize]) -> Vec<ForwardPart> {
     let ops = graph.plan.ops();
     let reach_of = |op: &Op| op.params().iter().map(|param| param.range().end).max().unwrap_or(0);
     let total = ops.iter().map(reach_of).max().unwrap_or(0);
-    let (mut parts, mut first, mut reach) = (Vec::new(), 0, 0);
+    let mut parts = Vec::new();
+    // The first command of this part; how many parameters the part before has, and up to where that and this one reach.
+    let (mut first, mut before, mut reached, mut reach) = (0, 0, 0, 0);
     for (op, &start) in ops.iter().zip(starts) {
-        let shares: usize = SHARES[..parts.len()].iter().sum();
-        let has_share = reach * SHARES.iter().sum::<usize>() >= shares * total;
         // Enough must be left to be worth another launch.
-        let is_worth_it =
-            total >= WORTH_CUTTING && 3 * (total - reach) >= total && parts.len() < SHARES.len();
+        let is_worth_it = total >= WORTH_CUTTING && 3 * (total - reach) >= total;
         // A cut costs programmatic launch, which a matmul of the library does without.
         let is_library = matches!(op, Op::Linear(op) if matches!(op.epilogue, Epilogue::None));
-        if has_share && is_worth_it && start > first && is_library {
+        if reach - reached >= 2 * before && is_worth_it && start > first && is_library {
             parts.push(ForwardPart { commands: first..start, reach });
-            first = start;
+            (first, before, reached) = (start, reach - reached, reach);
         }
         reach = reach.max(reach_of(op));
     }
@@ -81,16 +79,23 @@ mod tests {
         }
     }
 
-    #[test]
-    fn parts_grow_and_are_everything() {
-        let (_, starts, parts) = parts_of(&r1());
-        assert_eq!(parts.len(), 1 + SHARES.len());
+    /// Layers of the parts behind the first.
+    fn layers_of_parts(layers: usize) -> Vec<usize> {
+        let network = Network::Gpt2(Gpt2Config { layers, ..Gpt2Config::default() });
+        let (_, starts, parts) = parts_of(&network);
+        let last = &parts[parts.len() - 1];
+        assert_eq!((last.commands.end, last.reach), (starts[starts.len() - 1], network.layout().len()));
         assert_eq!(parts[0].commands.start, 0);
         assert!(parts.windows(2).all(|pair| pair[0].commands.end == pair[1].commands.start));
-        let last = &parts[SHARES.len()];
-        assert_eq!((last.commands.end, last.reach), (starts[starts.len() - 1], r1().layout().len()));
-        let own = parts.windows(2).map(|pair| pair[1].reach - pair[0].reach);
-        assert!(own.is_sorted() && 100 * parts[0].reach < last.reach, "{parts:?}");
+        let layer = last.reach / layers;
+        assert!(10 * parts[0].reach < layer, "{parts:?}");
+        parts.windows(2).map(|pair| (pair[1].reach - pair[0].reach + layer / 2) / layer).collect()
+    }
+
+    #[test]
+    fn parts_grow_and_are_everything() {
+        assert_eq!(layers_of_parts(12), [1, 2, 4, 5]);
+        assert_eq!(layers_of_parts(24), [1, 2, 4, 8, 9]);
     }
 
     /// What begins a part does without programmatic launch.
