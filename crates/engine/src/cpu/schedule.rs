@@ -243,12 +243,11 @@ fn prompts_per_group(batch: usize, tokens: usize) -> usize {
     (1..=most).rev().min_by_key(busiest).unwrap_or(1)
 }
 
-/// Prompts that one thread takes through all tokens of a recurrent layer: one group per thread, because products
-/// with few rows are slow.
+/// Prompts that one thread takes through all tokens of a recurrent layer: one group per thread. Products with few rows are slow, but
+/// threads without work are slower (`benches/runs/2026-11-20-epyc-zen5-2cores`).
 fn prompts_per_recurrent_group(batch: usize) -> usize {
-    const FEWEST: usize = 8;
     const MOST: usize = 64;
-    batch.div_ceil(rayon::current_num_threads()).clamp(FEWEST, MOST).min(batch)
+    batch.div_ceil(rayon::current_num_threads()).min(MOST)
 }
 
 /// Prompts of the next group where `left` of a batch are not yet queued: full groups first, smaller ones at the end, so

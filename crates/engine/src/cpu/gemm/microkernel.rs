@@ -9,24 +9,32 @@ use crate::cpu::simd::LANES;
 
 /// How tiles of a panel are computed.
 pub(super) trait Microkernel<S: Simd> {
+    /// Whether a tile may begin at any row; else only within one of the stretches of [`MR`] rows that are packed together.
+    const ANYWHERE: bool;
+
     /// Computes `N` rows from `row` on, `R` registers at a time. Returns `N`.
     fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize;
 }
 
 /// All tiles of `rows` rows and at most a panel's columns, each as large as what is left allows.
 #[inline(always)]
-pub(super) fn all_tiles<S: Simd>(simd: S, rows: usize, cols: usize, tiles: &mut impl Microkernel<S>) {
+pub(super) fn all_tiles<S: Simd, M: Microkernel<S>>(simd: S, rows: usize, cols: usize, tiles: &mut M) {
     let registers = cols.div_ceil(S::F32_LANES).min(if S::F32_LANES >= LANES { 4 } else { 2 });
     let mut row = 0;
     while row < rows {
-        row += match (rows - row, registers) {
+        let left = rows - row;
+        // Each tile has the panel pass by: the last two are alike rather than one large and one small.
+        let next = if M::ANYWHERE && left > MR && left < 2 * MR { left.div_ceil(2) } else { left };
+        row += match (next, registers) {
             (MR.., 3..) => tiles.tile::<MR, 4>(simd, row),
-            (4.., 3..) => tiles.tile::<4, 4>(simd, row),
-            (2.., 3..) => tiles.tile::<2, 4>(simd, row),
+            (5, 3..) => tiles.tile::<5, 4>(simd, row),
+            (4, 3..) => tiles.tile::<4, 4>(simd, row),
+            (3, 3..) => tiles.tile::<3, 4>(simd, row),
+            (2, 3..) => tiles.tile::<2, 4>(simd, row),
             (_, 3..) => tiles.tile::<1, 4>(simd, row),
-            (MR.., 2) => tiles.tile::<MR, 2>(simd, row),
+            (_, 2) if left >= MR => tiles.tile::<MR, 2>(simd, row),
             (_, 2) => tiles.tile::<1, 2>(simd, row),
-            (MR.., _) => tiles.tile::<MR, 1>(simd, row),
+            _ if left >= MR => tiles.tile::<MR, 1>(simd, row),
             _ => tiles.tile::<1, 1>(simd, row),
         };
     }

@@ -103,6 +103,8 @@ impl<'o, 'a> RowTiles<'o, 'a> {
 }
 
 impl<S: Simd> Microkernel<S> for RowTiles<'_, '_> {
+    const ANYWHERE: bool = true;
+
     #[inline(always)]
     fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize {
         let Self { to, x, b, upcoming, prefetcher } = self;

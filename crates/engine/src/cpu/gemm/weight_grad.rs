@@ -160,6 +160,8 @@ struct OuterTiles<'o, 'a> {
 }
 
 impl<S: Simd> Microkernel<S> for OuterTiles<'_, '_> {
+    const ANYWHERE: bool = false;
+
     #[inline(always)]
     fn tile<const N: usize, const R: usize>(&mut self, simd: S, row: usize) -> usize {
         let Self { to, left, right, packed_a, packed_b, upcoming } = self;
