@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use lab::analyses::{ANALYSES, Analysis, Lab, NotRun, run};
 use lab::compare::matching;
-use lab::compare::similarity::InducedWeights;
-use lab::compare::similarity::{Metric, View, of_errors};
+use lab::compare::similarity::{InducedWeights, Metric, View, of_errors};
 use lab::findings::{Chapter, Claim, Counts, Findings, Kind, Verdict};
 use lab::learners::Unit;
 use lab::networks::models::{Card, NETWORKS, Networks, Recipe};

@@ -359,6 +359,14 @@ mod tests {
     }
 
     #[test]
+    fn every_thread_has_prompts_of_a_recurrent_layer() {
+        for (threads, prompts) in [(1, 64), (2, 32), (14, 5), (16, 4), (100, 1)] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            assert_eq!(pool.install(|| prompts_per_recurrent_group(64)), prompts, "{threads} threads");
+        }
+    }
+
+    #[test]
     fn no_thread_has_more_prompts_than_it_must() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
         pool.install(|| {

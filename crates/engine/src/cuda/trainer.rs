@@ -3,8 +3,8 @@
 //! The host writes the schedule of many steps into a table beforehand; a step reads its row, records loss and norm beside
 //! it, and moves on by itself. The host only synchronises when it wants to.
 //!
-//! A step begins with the update that the one before has left: the optimiser moves memory while the device would wait for prompts and
-//! for the forward pass, which need only the first of the parameters yet. After the last step of a table it runs by itself.
+//! A step takes the update that the one before has left along: the optimiser moves memory while the device would wait for the forward
+//! pass, which needs only the first of the parameters yet. After the last step of a table it runs by itself.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -64,14 +64,12 @@ fn capture(
     let mut next_update = || updates.next().map_or(&[][..], Vec::as_slice);
     // What follows the first update must not begin before it has ended, not even to copy weights ahead.
     let mut step = vec![sampling, next_update(), &join];
-    for (i, part) in parts.iter().enumerate() {
-        let commands = &forward[part.commands.clone()];
+    let (begin, others) = parts.split_first().expect("a forward pass has a part");
+    step.extend([next_update(), &forward[begin.commands.clone()]]);
+    for part in others {
         // The next part's update begins behind the first command, a matmul that would wait for whole multiprocessors.
-        let (first, rest) = commands.split_at(usize::from(i > 0));
-        if i > 0 {
-            step.push(&join);
-        }
-        step.extend([first, next_update(), rest]);
+        let (matmul, rest) = forward[part.commands.clone()].split_at(1);
+        step.extend([&join, matmul, next_update(), rest]);
     }
     step.extend([&backward[..], &optimiser.end]);
     runner.streams.capture(&step)

@@ -24,7 +24,8 @@ pub(super) fn all_tiles<S: Simd, M: Microkernel<S>>(simd: S, rows: usize, cols: 
     while row < rows {
         let left = rows - row;
         // Each tile has the panel pass by: the last two are alike rather than one large and one small.
-        let next = if M::ANYWHERE && left > MR && left < 2 * MR { left.div_ceil(2) } else { left };
+        let even = M::ANYWHERE && registers > 2 && left > MR && left < 2 * MR;
+        let next = if even { left.div_ceil(2) } else { left };
         row += match (next, registers) {
             (MR.., 3..) => tiles.tile::<MR, 4>(simd, row),
             (5, 3..) => tiles.tile::<5, 4>(simd, row),
@@ -32,9 +33,9 @@ pub(super) fn all_tiles<S: Simd, M: Microkernel<S>>(simd: S, rows: usize, cols: 
             (3, 3..) => tiles.tile::<3, 4>(simd, row),
             (2, 3..) => tiles.tile::<2, 4>(simd, row),
             (_, 3..) => tiles.tile::<1, 4>(simd, row),
-            (_, 2) if left >= MR => tiles.tile::<MR, 2>(simd, row),
+            (MR.., 2) => tiles.tile::<MR, 2>(simd, row),
             (_, 2) => tiles.tile::<1, 2>(simd, row),
-            _ if left >= MR => tiles.tile::<MR, 1>(simd, row),
+            (MR.., _) => tiles.tile::<MR, 1>(simd, row),
             _ => tiles.tile::<1, 1>(simd, row),
         };
     }

@@ -88,6 +88,14 @@ __device__ __forceinline__ float clip_factor(float clip, float norm) {
     return clip > 0 ? fminf(clip / (norm + 1e-6f), 1.0f) : 1.0f;
 }
 
+// Of values that nobody reads soon: they leave the caches first. Loads stay where they are written.
+__device__ __forceinline__ float4 load4_once(const float* p) {
+    float4 v;
+    asm volatile("ld.global.cs.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p));
+    return v;
+}
+__device__ __forceinline__ void store4_once(float* p, float4 v) { __stcs(reinterpret_cast<float4*>(p), v); }
+
 // One Adam step of a chunk for each block; `rounded` receives the weights as the matmuls read them.
 extern "C" __global__ void __launch_bounds__(THREADS)
     adam(const Chunk* chunks, float* params, storage_t* rounded, float* mean, float* square, const float* grads,

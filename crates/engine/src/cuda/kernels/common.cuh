@@ -50,14 +50,6 @@ __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
 __device__ __forceinline__ void store4(float* p, float4 v) { *reinterpret_cast<float4*>(p) = v; }
 
-// The same of values that nobody reads soon: they leave the caches first. Loads stay where they are written.
-__device__ __forceinline__ float4 load4_once(const float* p) {
-    float4 v;
-    asm volatile("ld.global.cs.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(p));
-    return v;
-}
-__device__ __forceinline__ void store4_once(float* p, float4 v) { __stcs(reinterpret_cast<float4*>(p), v); }
-
 __device__ __forceinline__ float warp_sum(float x) {
 #pragma unroll
     for (int offset = WARP / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(FULL_MASK, x, offset);
